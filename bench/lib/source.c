@@ -44,6 +44,7 @@ bool tensor_allocate(tensor *t, tlc_dtype dtype)
 
     if (__builtin_mul_overflow(t->n, dtype_size(dtype), &row) || row > SIZE_MAX - 64)
         return false;
+    row = dtype_bytes(dtype, t->n);
     t->stride = row ? round_up_64(row) : 0;
     if (__builtin_mul_overflow(t->stride, t->steps, &size) || size > SIZE_MAX - 64)
         return false;

@@ -119,12 +119,25 @@ static inline const void *tensor_step(const tensor *t, size_t step)
 
 static inline const char *dtype_name(tlc_dtype dtype)
 {
-    return dtype == TLC_F32 ? "f32" : dtype == TLC_F16 ? "f16" : "bf16";
+    static const char *const names[] = {"f32", "f16", "bf16", "f8_e4m3", "f8_e5m2", "f4_e2m1", "u8", "u4"};
+    return names[dtype];
 }
 
 static inline size_t dtype_size(tlc_dtype dtype)
 {
-    return dtype == TLC_F32 ? 4 : 2;
+    return dtype == TLC_F32 ? 4 : dtype <= TLC_BF16 ? 2 : 1;
+}
+
+/* Two values share a byte, and there is an even number. Only weights (weights.h) are so. */
+static inline bool dtype_is_paired(tlc_dtype dtype)
+{
+    return dtype == TLC_F4_E2M1 || dtype == TLC_U4;
+}
+
+/* The bytes of n values. */
+static inline size_t dtype_bytes(tlc_dtype dtype, size_t n)
+{
+    return dtype_is_paired(dtype) ? n / 2 : n * dtype_size(dtype);
 }
 
 /* Rounds up to a size that aligned_alloc(64, ...) takes; never 0. The size must not be near SIZE_MAX. */

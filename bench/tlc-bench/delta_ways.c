@@ -13,6 +13,12 @@
 
 enum { INDEXED = 65536, VARINT_MAX = 10 };
 
+/* What others take for a weight: or a byte that has two. */
+static size_t count_of(const delta_tensor *t)
+{
+    return dtype_bytes(t->dtype, t->n) / dtype_size(t->dtype);
+}
+
 /* ---- libthreelc -------------------------------------------------------------------------------------------------- */
 
 static bool own_bound(const delta_way *w, tlc_dtype dtype, size_t n, size_t *cap)
@@ -54,13 +60,13 @@ static void exclusive_or_to(unsigned char *restrict dst, const unsigned char *re
 
 static bool xor_bound(const delta_way *w, tlc_dtype dtype, size_t n, size_t *cap)
 {
-    return n <= SIZE_MAX / 4 && w->packer->bound(n * dtype_size(dtype), cap);
+    return n <= SIZE_MAX / 4 && w->packer->bound(dtype_bytes(dtype, n), cap);
 }
 
 static bool xor_compress(const delta_way *w, const delta_tensor *t, const void *base, const void *next, void *dst,
                          size_t cap, size_t *len)
 {
-    const size_t size = t->n * dtype_size(t->dtype);
+    const size_t size = dtype_bytes(t->dtype, t->n);
 
     exclusive_or(t->scratch, base, next, size);
     return w->packer->compress(t->coder, t->scratch, size, dst, cap, len);
@@ -68,7 +74,7 @@ static bool xor_compress(const delta_way *w, const delta_tensor *t, const void *
 
 static bool xor_apply(const delta_way *w, const delta_tensor *t, const void *src, size_t len, void *weights)
 {
-    const size_t size = t->n * dtype_size(t->dtype);
+    const size_t size = dtype_bytes(t->dtype, t->n);
     size_t read;
 
     if (!w->packer->decompress(t->coder, src, len, t->scratch, size, &read) || read != size)
@@ -112,14 +118,14 @@ static size_t next_changed(const unsigned char *base, const unsigned char *next,
 static bool index_compress(const delta_way *w, const delta_tensor *t, const void *base, const void *next_, void *dst,
                            size_t cap, size_t *len)
 {
-    const size_t width = dtype_size(t->dtype);
+    const size_t width = dtype_size(t->dtype), n = count_of(t);
     const unsigned char *next = next_;
     unsigned char *at = dst, *values = t->scratch;
 
     (void)w;
     (void)cap;
-    for (size_t first = 0; first < t->n; first += INDEXED) {
-        const size_t end = t->n - first < INDEXED ? t->n : first + INDEXED;
+    for (size_t first = 0; first < n; first += INDEXED) {
+        const size_t end = n - first < INDEXED ? n : first + INDEXED;
         unsigned char *head = at;
         uint32_t count = 0;
         at += sizeof count;
@@ -139,12 +145,12 @@ static bool index_compress(const delta_way *w, const delta_tensor *t, const void
 
 static bool index_apply(const delta_way *w, const delta_tensor *t, const void *src, size_t len, void *weights_)
 {
-    const size_t width = dtype_size(t->dtype);
+    const size_t width = dtype_size(t->dtype), n = count_of(t);
     const unsigned char *at = src;
     unsigned char *weights = weights_;
 
     (void)w;
-    for (size_t first = 0; first < t->n; first += INDEXED) {
+    for (size_t first = 0; first < n; first += INDEXED) {
         uint32_t count;
         memcpy(&count, at, sizeof count);
         at += sizeof count;
@@ -162,14 +168,14 @@ static bool index_apply(const delta_way *w, const delta_tensor *t, const void *s
 static bool difference_compress(const delta_way *w, const delta_tensor *t, const void *base, const void *next_,
                                 void *dst, size_t cap, size_t *len)
 {
-    const size_t width = dtype_size(t->dtype);
+    const size_t width = dtype_size(t->dtype), n = count_of(t);
     const unsigned char *next = next_;
     unsigned char *at = (unsigned char *)dst + sizeof(uint64_t), *values = t->scratch;
     size_t from = 0, count = 0;
 
     (void)w;
     (void)cap;
-    for (size_t i = 0; (i = next_changed(base, next, width, i, t->n)) < t->n; from = ++i) {
+    for (size_t i = 0; (i = next_changed(base, next, width, i, n)) < n; from = ++i) {
         size_t skipped = i - from;
         for (; skipped > 127; skipped >>= 7)
             *at++ = (unsigned char)(128 | skipped);
@@ -184,7 +190,7 @@ static bool difference_compress(const delta_way *w, const delta_tensor *t, const
 
 static bool difference_apply(const delta_way *w, const delta_tensor *t, const void *src, size_t len, void *weights_)
 {
-    const size_t width = dtype_size(t->dtype);
+    const size_t width = dtype_size(t->dtype), n = count_of(t);
     const unsigned char *at = (const unsigned char *)src + sizeof(uint64_t);
     unsigned char *weights = weights_;
     uint64_t count;
@@ -201,7 +207,7 @@ static bool difference_apply(const delta_way *w, const delta_tensor *t, const vo
         i += skipped | (size_t)*at++ << shift;
         memcpy(weights + i++ * width, values + k * width, width);
     }
-    return i <= t->n;
+    return i <= n;
 }
 
 /* ---- the list ---------------------------------------------------------------------------------------------------- */

@@ -44,18 +44,36 @@ typedef struct moving {
 
 /* ---- what there is to send --------------------------------------------------------------------------------------- */
 
-/* Weights as integers that order like the floats. */
+/* Floats of 32, 16 and 8 bits as integers that order like them. */
 static int64_t ordered(const unsigned char *weights, size_t i, size_t width)
 {
-    uint32_t wide;
+    const int64_t sign = (int64_t)1 << (8 * width - 1);
+    uint32_t x = weights[i * width];
     uint16_t half;
 
-    if (width == 4) {
-        memcpy(&wide, weights + 4 * i, sizeof wide);
-        return wide >> 31 ? -(int64_t)(wide & 0x7fffffff) - 1 : (int64_t)wide;
+    if (width == 4)
+        memcpy(&x, weights + 4 * i, sizeof x);
+    else if (width == 2) {
+        memcpy(&half, weights + 2 * i, sizeof half);
+        x = half;
     }
-    memcpy(&half, weights + 2 * i, sizeof half);
-    return half >> 15 ? -(int64_t)(half & 0x7fff) - 1 : (int64_t)half;
+    return x & sign ? -(int64_t)(x & (sign - 1)) - 1 : (int64_t)x;
+}
+
+/* The difference of weight i, as deltas have it. */
+static int64_t difference(const item *t, size_t i)
+{
+    const unsigned char *base = t->at[0], *next = t->at[1];
+    const size_t width = dtype_size(t->tensor.dtype);
+    const unsigned char of_pair[] = {(unsigned char)(base[i / 2] >> i % 2 * 4 << 4),
+                                     (unsigned char)(next[i / 2] >> i % 2 * 4 << 4)}; /* in the upper half */
+
+    switch (t->tensor.dtype) {
+    case TLC_U8: return (int8_t)(next[i] - base[i]);
+    case TLC_U4: return (int8_t)(of_pair[1] - of_pair[0]) / 16;
+    case TLC_F4_E2M1: return (ordered(of_pair, 1, 1) >> 4) - (ordered(of_pair, 0, 1) >> 4);
+    default: return ordered(next, i, width) - ordered(base, i, width);
+    }
 }
 
 /* Adds the entropy of the positions of count changes among n weights, and of their differences. */
@@ -71,7 +89,7 @@ static double entropy_of(const uint32_t *counts, size_t span, uint64_t count, ui
     return bits;
 }
 
-/* Counts what differs. The entropy is that of differences of 16 bits; 32 bits have too many. */
+/* Counts what differs. The entropy is that of differences of 16 bits or fewer; 32 bits have too many. */
 static bool count_changes(moving *m, char *why)
 {
     enum { SPAN = 1 << 17 };
@@ -83,13 +101,13 @@ static bool count_changes(moving *m, char *why)
     for (size_t k = 0; k < m->base->count; k++) {
         const item *t = &m->items[k];
         for (size_t i = 0; i < t->tensor.n; i++) {
-            const int64_t d = ordered(t->at[1], i, width) - ordered(t->at[0], i, width);
+            const int64_t d = difference(t, i);
             m->changed += d != 0;
-            if (d && width == 2)
+            if (d && width < 4)
                 counts[d + SPAN / 2]++;
         }
     }
-    if (width == 2 && m->base->values)
+    if (width < 4 && m->base->values)
         m->verified.entropy_bits = entropy_of(counts, SPAN, m->changed, m->base->values);
     free(counts);
     return true;
@@ -114,7 +132,7 @@ static bool open_item(moving *m, item *t, const tensor *base, const tensor *next
 {
     const delta_way *w = m->way;
 
-    *t = (item){.at = {base->data, next->data}, .size = base->n * dtype_size(m->base->dtype)};
+    *t = (item){.at = {base->data, next->data}, .size = dtype_bytes(m->base->dtype, base->n)};
     t->tensor = (delta_tensor){.dtype = m->base->dtype, .n = base->n};
     t->tensor.options = (tlc_delta_options){.struct_size = sizeof t->tensor.options, .isa = m->o->channel.isa};
     if (m->threads > 1)
@@ -347,7 +365,7 @@ static bool check(moving *m, char *why)
         }
     }
     m->verified.values = m->base->values;
-    m->verified.input_bytes = m->base->values * dtype_size(m->base->dtype);
+    m->verified.input_bytes = dtype_bytes(m->base->dtype, m->base->values);
     return true;
 }
 

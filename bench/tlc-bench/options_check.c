@@ -46,8 +46,14 @@ static bool check_exchange(const options *o, char *why)
 /* What --delta takes as weights. */
 static bool check_delta(const options *o, char *why)
 {
+    if (o->view != VIEW_DELTA && o->source.dtype > TLC_BF16)
+        return explain(why, "--dtype %s goes with --delta", dtype_name(o->source.dtype));
     if (o->view != VIEW_DELTA)
         return !o->moves.count || explain(why, "--synthetic adam goes with --delta");
+    for (size_t i = 0; dtype_is_paired(o->source.dtype) && i < o->sizes.count; i++)
+        if (o->sizes.items[i] % 2)
+            return explain(why, "--sizes %zu: %s has two weights in a byte", o->sizes.items[i],
+                           dtype_name(o->source.dtype));
     if (o->synthetic)
         return o->moves.count || explain(why, "--synthetic %s does not go with --delta; adam does", o->synthetic);
     if (o->path_count < 2)

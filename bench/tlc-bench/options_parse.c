@@ -116,7 +116,7 @@ static bool take_values(void *options_, const char *value, char *why)
 
 static bool take_dtype(void *options_, const char *name, char *why)
 {
-    static const char *const dtypes[] = {"f32", "f16", "bf16", NULL};
+    static const char *const dtypes[] = {"f32", "f16", "bf16", "f8_e4m3", "f8_e5m2", "f4_e2m1", "u8", "u4", NULL};
     options *o = options_;
     int choice = TLC_F32;
 
@@ -208,7 +208,10 @@ static const option_entry entries[] = {
      OPTION_BY(take_values)},
     ENTRY_STEPS,
     {0, "seed", "N", "for drawn gradients and stochastic codecs (default 1)", OPTION_AT(SEED, source.seed)},
-    {0, "dtype", "NAME", "convert the gradients to f32, f16 or bf16 (default f32)", OPTION_BY(take_dtype)},
+    {0, "dtype", "NAME",
+     "convert the gradients to f32, f16 or bf16 (default f32); with --delta weights "
+     "also to f8_e4m3, f8_e5m2, f4_e2m1, u8 (int8) or u4 (int4)",
+     OPTION_BY(take_dtype)},
     ENTRY_ISA(channel.isa),
     {0, "feedback", "on|off", "error feedback for all codecs (default: that of each codec)",
      OPTION_OF(CHOICE, channel.feedback, switches)},

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "weights.h"
 #include "../lib/explain.h"
+#include "quantize.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <threelc/stages.h>
 
 #define DEVIATION 0.02
 #define SPREAD 0.3 /* of a step */
@@ -159,7 +159,7 @@ static void move(const source *drawn, double rate, tensor *t, tlc_dtype dtype)
             const double x = (double)(float)(DEVIATION * (double)weight[i + k]);
             moved[k] = (float)(sign[i + k] < 0 ? x - step : x + step);
         }
-        tlc_convert(TLC_F32, moved, dtype, t->data + i * dtype_size(dtype), count);
+        quantize(dtype, moved, DEVIATION, t->data, i, count);
     }
 }
 

@@ -7,6 +7,10 @@
  * differences after them; or a prefix code of all differences where many weights differ. Any bits come out as they
  * went in: NaN payloads, -0, infinities.
  *
+ * Weights have any dtype of tlc_dtype. Those of integers, and f64, differ modulo 2^width. Where two weights share a
+ * byte (TLC_F4_E2M1, TLC_U4), n is even, else TLC_ERR_PARAM. What is not listed, such as weights of 16 bits that are no
+ * floats, can go as TLC_U8, n bytes.
+ *
  * A chain: compress(w0, w1), compress(w1, w2), and so on; a machine with w0 applies them in turn. A machine without
  * weights begins with a frame that has no base (base NULL), which has all weights, losslessly packed.
  *
@@ -48,7 +52,8 @@ typedef struct tlc_delta_info {
     uint64_t base_digest;   /* of the weights that tlc_delta_apply takes; 0 without a base */
     uint64_t result_digest; /* of the weights that it makes */
     uint64_t blocks[4];     /* how many: unchanged, sparse, dense, raw */
-    uint64_t changed;       /* weights in sparse blocks that differ. Those of other blocks are not counted */
+    uint64_t changed; /* weights in sparse blocks that differ; of 64 bits halves of them. Those of other blocks are
+                               not counted */
 } tlc_delta_info;
 TLC_API tlc_status tlc_delta_info_init(tlc_delta_info *info, size_t struct_size);
 

@@ -72,11 +72,20 @@ typedef enum tlc_status {
     TLC_ERR_BASE = 13        /* delta: the weights are not those that it begins with */
 } tlc_status;
 
-/* What values are. */
+/* What values are. Those from TLC_F8_E4M3 on are for weights (threelc/delta.h) only: they are no gradients. */
 typedef enum tlc_dtype {
-    TLC_F32 = 0, /* IEEE binary32: float */
-    TLC_F16 = 1, /* IEEE binary16: half */
-    TLC_BF16 = 2 /* bfloat16: the upper half of a binary32 */
+    TLC_F32 = 0,     /* IEEE binary32: float */
+    TLC_F16 = 1,     /* IEEE binary16: half */
+    TLC_BF16 = 2,    /* bfloat16: the upper half of a binary32 */
+    TLC_F8_E4M3 = 3, /* 8 bits: sign, 4 of the exponent, 3 of the mantissa; all its variants */
+    TLC_F8_E5M2 = 4, /* 8 bits: sign, 5 of the exponent, 2 of the mantissa; all its variants */
+    TLC_F4_E2M1 =
+        5,       /* 4 bits: sign, 2 of the exponent, 1 of the mantissa. Two in a byte, the first in its lower half */
+    TLC_U8 = 6,  /* bytes: integers, exponents (e8m0), booleans, anything */
+    TLC_U4 = 7,  /* integers of 4 bits, two in a byte, the first in its lower half */
+    TLC_I32 = 8, /* 32 bits: integers, or packed smaller ones */
+    TLC_I64 = 9, /* 64 bits */
+    TLC_F64 = 10 /* IEEE binary64: double */
 } tlc_dtype;
 
 /* The instructions that kernels use. All have the same results. */

@@ -4,12 +4,12 @@
 
 const char *tlc_dtype_name(tlc_dtype dtype)
 {
-    switch (dtype) {
-    case TLC_F32: return "f32";
-    case TLC_F16: return "f16";
-    case TLC_BF16: return "bf16";
-    default: return "no dtype";
-    }
+    static const char *const name[] = {
+        [TLC_F32] = "f32",         [TLC_F16] = "f16",         [TLC_BF16] = "bf16", [TLC_F8_E4M3] = "f8_e4m3",
+        [TLC_F8_E5M2] = "f8_e5m2", [TLC_F4_E2M1] = "f4_e2m1", [TLC_U8] = "u8",     [TLC_U4] = "u4",
+        [TLC_I32] = "i32",         [TLC_I64] = "i64",         [TLC_F64] = "f64",
+    };
+    return (unsigned)dtype < sizeof name / sizeof name[0] ? name[(unsigned)dtype] : "no dtype";
 }
 
 const char *tlc_isa_name(tlc_isa isa)

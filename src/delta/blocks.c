@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "blocks.h"
+#include "../common/sizes.h"
 #include "dense.h"
 #include "sparse.h"
 #include "weights.h"
@@ -8,16 +9,35 @@
  * is tried. Above that a sparse one could be up to 3% shorter, but takes several times as long. */
 enum { DENSE_FROM = 13, SPARSE_TO = 40 };
 
+/* Finds the units that differ. Returns how many. */
+static uint64_t compare(const tlc_delta_weights *w, const uint8_t *next, tlc_delta_masks *m)
+{
+    uint64_t count = 0;
+
+    switch (tlc_delta_unit(w->dtype)) {
+    case TLC_UNIT_F32: return w->k->delta32(w->base, next, w->n, m->changed, m->negative, m->large);
+    case TLC_UNIT_F16: return w->k->delta16(w->base, next, w->n, m->changed, m->negative, m->large);
+    case TLC_UNIT_F8: return w->k->delta8(w->base, next, w->n, m->changed, m->negative, m->large);
+    case TLC_UNIT_F4: return w->k->delta4(w->base, next, w->n, m->changed, m->negative, m->large);
+    case TLC_UNIT_U8: return w->k->delta_u8(w->base, next, w->n, m->changed, m->negative, m->large);
+    case TLC_UNIT_U4: return w->k->delta_u4(w->base, next, w->n, m->changed, m->negative, m->large);
+    case TLC_UNIT_U32: return w->k->delta_u32(w->base, next, w->n, m->changed, m->negative, m->large);
+    case TLC_UNIT_HALF: break;
+    }
+    for (size_t i = 0; i < w->n; i += 64)
+        count += tlc_delta_word(w->base, next, i, tlc_smaller(w->n - i, 64), m->changed, m->negative, m->large,
+                                TLC_UNIT_HALF);
+    return count;
+}
+
 tlc_delta_kind tlc_delta_block_write(const tlc_delta_weights *w, const uint8_t *next, uint8_t *dst, size_t *len)
 {
-    const unsigned width = tlc_delta_width(w->dtype);
-    const size_t raw = w->n * (width / 8);
+    const size_t raw = tlc_unit_bytes(tlc_delta_unit(w->dtype), w->n);
     tlc_delta_masks masks;
 
     *len = 0;
     if (w->base) {
-        masks.k = width == 32 ? w->k->delta32(w->base, next, w->n, masks.changed, masks.negative, masks.large)
-                              : w->k->delta16(w->base, next, w->n, masks.changed, masks.negative, masks.large);
+        masks.k = compare(w, next, &masks);
         if (!masks.k)
             return TLC_DELTA_SAME;
         if (masks.k * 100 <= (uint64_t)w->n * SPARSE_TO)
@@ -33,7 +53,7 @@ tlc_delta_kind tlc_delta_block_write(const tlc_delta_weights *w, const uint8_t *
     if (*len)
         return TLC_DELTA_SPARSE;
     *len = raw;
-    tlc_weights_convert(dst, next, w->n, width);
+    tlc_units_pack(dst, next, w->n, tlc_delta_unit(w->dtype));
     return TLC_DELTA_RAW;
 }
 
@@ -43,7 +63,7 @@ static int check_one(const tlc_delta_block *b)
     case TLC_DELTA_SAME: return b->weights.base && !b->len;
     case TLC_DELTA_SPARSE: return b->weights.base != NULL; /* they are checked together */
     case TLC_DELTA_DENSE: return tlc_delta_dense_check(&b->weights, b->src, b->len);
-    case TLC_DELTA_RAW: return b->len == b->weights.n * (tlc_delta_width(b->weights.dtype) / 8);
+    case TLC_DELTA_RAW: return b->len == tlc_unit_bytes(tlc_delta_unit(b->weights.dtype), b->weights.n);
     }
     return 0;
 }
@@ -70,6 +90,6 @@ void tlc_delta_block_apply(const tlc_delta_block *b, uint8_t *weights)
     case TLC_DELTA_SAME: break;
     case TLC_DELTA_SPARSE: tlc_delta_sparse_apply(w, b->src, b->len, weights); break;
     case TLC_DELTA_DENSE: tlc_delta_dense_apply(w, b->src, b->len, weights); break;
-    case TLC_DELTA_RAW: tlc_weights_convert(weights, b->src, w->n, tlc_delta_width(w->dtype)); break;
+    case TLC_DELTA_RAW: tlc_units_unpack(weights, b->src, w->n, tlc_delta_unit(w->dtype)); break;
     }
 }

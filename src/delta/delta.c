@@ -10,6 +10,23 @@
 
 enum { PIECE = 4096 /* weights that are hashed at once */ };
 
+static tlc_status check_dtype(tlc_dtype dtype, uint64_t n, tlc_text *w)
+{
+    if ((unsigned)dtype > TLC_F64)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "dtype is %d: TLC_F32 (0) to TLC_F64 (10)", (int)dtype);
+    if (!tlc_delta_has_n(dtype, n))
+        return TLC_FAIL(w, TLC_ERR_PARAM, "n is %llu, an odd number, and %s has two weights in a byte",
+                        (unsigned long long)n, tlc_dtype_name(dtype));
+    return TLC_OK;
+}
+
+void tlc_delta_of(tlc_delta *d, tlc_dtype dtype, uint64_t n)
+{
+    d->dtype = dtype;
+    d->unit = tlc_delta_unit(dtype);
+    d->n = n;
+}
+
 tlc_status tlc_delta_begin(tlc_delta *d, tlc_dtype dtype, uint64_t n, const tlc_delta_options *opt)
 {
     tlc_status status;
@@ -19,12 +36,14 @@ tlc_status tlc_delta_begin(tlc_delta *d, tlc_dtype dtype, uint64_t n, const tlc_
         return TLC_ERR_PARAM;
     d->why = tlc_text_in(d->options.message, d->options.message_cap);
     d->k = tlc_kernels_for(d->options.isa);
-    d->dtype = dtype;
-    d->n = n;
     if ((unsigned)d->options.isa > TLC_ISA_NEON)
         return tlc_isa_check(d->options.isa, &d->why);
     status = tlc_flag_check("without_digests", d->options.without_digests, &d->why);
-    return status ? status : tlc_dtype_check(dtype, &d->why);
+    if (!status)
+        status = check_dtype(dtype, n, &d->why);
+    if (!status)
+        tlc_delta_of(d, dtype, n);
+    return status;
 }
 
 tlc_status tlc_delta_isa(tlc_delta *d)
@@ -40,27 +59,28 @@ tlc_status tlc_delta_not_null(tlc_delta *d, const char *name, const void *p, con
 /* Blocks of a range are checked together. So a range has TLC_DELTA_TOGETHER of them if that makes 16 ranges or more. */
 void tlc_delta_split(tlc_delta *d)
 {
-    const size_t blocks = tlc_delta_blocks_of(d->n), each = tlc_smaller(blocks / 16, TLC_DELTA_TOGETHER);
+    const size_t blocks = tlc_delta_blocks(d), each = tlc_smaller(blocks / 16, TLC_DELTA_TOGETHER);
 
     d->ranges = tlc_ranges_split(&d->options.parallel, blocks, each ? each : 1);
 }
 
 /* ---- digests ----------------------------------------------------------------------------------------------------- */
 
-/* Of n weights, which are those from value `first` on. */
-static uint64_t digest_of(const uint8_t *weights, size_t first, size_t n, unsigned width)
+/* Of the weights of block b. Both halves of weights of 64 bits are in the sum of their lower ones. */
+static uint64_t digest_of(const tlc_delta *d, const uint8_t *weights, size_t b)
 {
+    const size_t first = tlc_delta_first(d, b), n = tlc_delta_count(d, b);
     uint64_t sum = 0;
 
-    for (size_t i = 0; i < n; i += PIECE) {
-        const size_t count = tlc_smaller(n - i, PIECE), bytes = width / 8;
-        const uint8_t *piece = weights + i * bytes;
+    for (size_t i = 0; i < n && b % tlc_delta_planes(d) == 0; i += PIECE) {
+        const size_t size = (size_t)tlc_delta_size(d, tlc_smaller(n - i, PIECE));
+        const uint8_t *piece = weights + (size_t)tlc_delta_size(d, first + i);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-        uint8_t swapped[PIECE * 4];
-        tlc_weights_convert(swapped, piece, count, width);
+        uint8_t swapped[PIECE * 8];
+        tlc_copy_little_endian(swapped, piece, size, (size_t)tlc_delta_size(d, 2) / 2);
         piece = swapped;
 #endif
-        sum += XXH3_64bits_withSeed(piece, count * bytes, (first + i) / PIECE);
+        sum += XXH3_64bits_withSeed(piece, size, (first + i) / PIECE);
     }
     return sum;
 }
@@ -75,10 +95,10 @@ static void digest_range(void *arg, size_t i)
 {
     digesting *g = arg;
     const tlc_delta *d = g->d;
-    const size_t bytes = tlc_delta_width(d->dtype) / 8, first = tlc_range_start(&d->ranges, i) * TLC_DELTA_BLOCK;
-    const size_t end = tlc_smaller(tlc_range_start(&d->ranges, i + 1) * TLC_DELTA_BLOCK, (size_t)d->n);
 
-    g->sums[i] = digest_of(g->weights + first * bytes, first, end - first, tlc_delta_width(d->dtype));
+    g->sums[i] = 0;
+    for (size_t b = tlc_range_start(&d->ranges, i); b < tlc_range_start(&d->ranges, i + 1); b++)
+        g->sums[i] += digest_of(d, g->weights, b);
 }
 
 uint64_t tlc_delta_digest_all(const tlc_delta *d, const void *weights)
@@ -117,10 +137,12 @@ tlc_status tlc_delta_digest(tlc_dtype dtype, const void *weights, size_t n, uint
 
 tlc_status tlc_delta_bound(tlc_dtype dtype, size_t n, size_t *bound)
 {
-    if ((unsigned)dtype > TLC_BF16 || !bound)
+    tlc_delta d = {0};
+
+    if (!bound || check_dtype(dtype, n, NULL))
         return TLC_ERR_PARAM;
-    uint64_t most = tlc_sum(tlc_product(n, tlc_delta_width(dtype) / 8),
-                            (uint64_t)tlc_delta_blocks_of(n) * TLC_DELTA_ENTRY_SIZE);
+    tlc_delta_of(&d, dtype, n);
+    uint64_t most = tlc_sum(tlc_delta_size(&d, n), (uint64_t)tlc_delta_blocks(&d) * TLC_DELTA_ENTRY_SIZE);
     most = tlc_sum(most, TLC_DELTA_HEAD_MAX + TLC_CHECKSUM_SIZE);
     if (most >= SIZE_MAX) /* or more than 64 bits */
         return TLC_ERR_SIZE;
@@ -138,7 +160,7 @@ typedef struct writing {
 
 static size_t range_offset(const tlc_delta *d, size_t i)
 {
-    return tlc_range_start(&d->ranges, i) * TLC_DELTA_BLOCK * (tlc_delta_width(d->dtype) / 8);
+    return tlc_delta_payload_start(d, tlc_range_start(&d->ranges, i));
 }
 
 /* A block is hashed while it is in the cache. */
@@ -146,14 +168,12 @@ static void write_range(void *arg, size_t i)
 {
     writing *w = arg;
     const tlc_delta *d = w->d;
-    const unsigned width = tlc_delta_width(d->dtype);
     uint8_t *dst = w->payloads + range_offset(d, i);
 
     w->len[i] = 0;
     w->base_sums[i] = w->result_sums[i] = 0;
     for (size_t b = tlc_range_start(&d->ranges, i); b < tlc_range_start(&d->ranges, i + 1); b++) {
-        const size_t first = b * TLC_DELTA_BLOCK;
-        const uint8_t *next = w->next + first * (width / 8);
+        const uint8_t *next = w->next + tlc_delta_block_start(d, b);
         tlc_delta_weights block = tlc_delta_weights_of(d, w->base, b);
         size_t len;
         tlc_delta_kind kind = tlc_delta_block_write(&block, next, dst + w->len[i], &len);
@@ -162,9 +182,9 @@ static void write_range(void *arg, size_t i)
         w->len[i] += len;
         if (!(d->flags & TLC_DELTA_FLAG_DIGESTS))
             continue;
-        w->result_sums[i] += digest_of(next, first, block.n, width);
-        if (block.base)
-            w->base_sums[i] += digest_of(block.base, first, block.n, width);
+        w->result_sums[i] += digest_of(d, w->next, b);
+        if (w->base)
+            w->base_sums[i] += digest_of(d, w->base, b);
     }
 }
 
@@ -174,7 +194,7 @@ static size_t write_blocks(tlc_delta *d, writing *w, uint8_t *dst)
     size_t at = 0;
 
     w->table = dst;
-    w->payloads = dst + tlc_delta_blocks_of(d->n) * TLC_DELTA_ENTRY_SIZE;
+    w->payloads = dst + tlc_delta_blocks(d) * TLC_DELTA_ENTRY_SIZE;
     tlc_ranges_run(&d->options.parallel, d->ranges.count, write_range, w);
     for (size_t i = 0; i < d->ranges.count; i++) {
         memmove(w->payloads + at, w->payloads + range_offset(d, i), w->len[i]);
@@ -182,14 +202,16 @@ static size_t write_blocks(tlc_delta *d, writing *w, uint8_t *dst)
         d->base_digest += w->base_sums[i];
         d->result_digest += w->result_sums[i];
     }
-    return at ? tlc_delta_blocks_of(d->n) * TLC_DELTA_ENTRY_SIZE + at : 0;
+    return at ? tlc_delta_blocks(d) * TLC_DELTA_ENTRY_SIZE + at : 0;
 }
 
 static void write_head(const tlc_delta *d, uint8_t *dst)
 {
     *dst++ = TLC_DELTA_MAGIC;
-    *dst++ = TLC_DELTA_VERSION;
+    *dst++ = (uint8_t)tlc_delta_version(d);
     *dst++ = (uint8_t)d->flags;
+    if (tlc_delta_version(d) == TLC_DELTA_VERSION_2)
+        *dst++ = (uint8_t)d->dtype;
     dst += tlc_varint_write(dst, d->n);
     if (!(d->flags & TLC_DELTA_FLAG_DIGESTS))
         return;
@@ -220,7 +242,7 @@ tlc_status tlc_delta_compress(tlc_dtype dtype, const void *base, const void *nex
         return TLC_FAIL(&d.why, TLC_ERR_SIZE, "n is %zu: the weights have more bytes than the address space", n);
     if (cap < bound)
         return TLC_FAIL(&d.why, TLC_ERR_CAPACITY, "cap is %zu bytes, tlc_delta_bound is %zu", cap, bound);
-    d.flags = (unsigned)dtype | (d.options.without_digests ? 0 : TLC_DELTA_FLAG_DIGESTS) |
+    d.flags = (dtype <= TLC_BF16 ? (unsigned)dtype : 0) | (d.options.without_digests ? 0 : TLC_DELTA_FLAG_DIGESTS) |
               (base ? 0 : TLC_DELTA_FLAG_NO_BASE);
     w.d = &d;
     tlc_delta_split(&d);

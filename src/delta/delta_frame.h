@@ -14,9 +14,10 @@
 #include <threelc/delta.h>
 
 #define TLC_DELTA_MAGIC 'D'
-#define TLC_DELTA_VERSION 1
-
+/* Version 1 has the dtypes of gradients in its flags; version 2 has a byte for all others. */
 enum {
+    TLC_DELTA_VERSION_1 = 1,
+    TLC_DELTA_VERSION_2 = 2,
     TLC_DELTA_FLAG_DTYPE = 0x03,
     TLC_DELTA_FLAG_DIGESTS = 0x04,
     TLC_DELTA_FLAG_NO_BASE = 0x08,
@@ -25,7 +26,7 @@ enum {
     TLC_DELTA_DIGEST_SIZE = 8,
     TLC_DELTA_ENTRY_SIZE = 4,
     TLC_DELTA_HEAD_MIN = 4, /* with n = 0 */
-    TLC_DELTA_HEAD_MAX = 3 + TLC_VARINT_MAX + 2 * TLC_DELTA_DIGEST_SIZE
+    TLC_DELTA_HEAD_MAX = 4 + TLC_VARINT_MAX + 2 * TLC_DELTA_DIGEST_SIZE
 };
 #define TLC_DELTA_ENTRY_LENGTH ((UINT32_C(1) << 30) - 1)
 
@@ -35,6 +36,7 @@ typedef struct tlc_delta {
     tlc_text why; /* where a call that fails says why */
     const tlc_kernels *k;
     tlc_dtype dtype;
+    tlc_weight_unit unit;
     unsigned flags;
     uint64_t n, base_digest, result_digest;
     const uint8_t *table, *payloads; /* of a frame that is read */
@@ -44,6 +46,15 @@ typedef struct tlc_delta {
 
 /* Begins with the options of a call. It fails if they or dtype are wrong, but not if the machine lacks the ISA. */
 tlc_status tlc_delta_begin(tlc_delta *d, tlc_dtype dtype, uint64_t n, const tlc_delta_options *opt);
+
+/* Sets dtype, n, and what follows from them. dtype: a valid one. */
+void tlc_delta_of(tlc_delta *d, tlc_dtype dtype, uint64_t n);
+
+/* Can n weights of a valid dtype be? Weights of 4 bits come in pairs. */
+static inline int tlc_delta_has_n(tlc_dtype dtype, uint64_t n)
+{
+    return (dtype != TLC_U4 && dtype != TLC_F4_E2M1) || n % 2 == 0;
+}
 
 /* Does the machine have the ISA? This is asked when all arguments were checked. */
 tlc_status tlc_delta_isa(tlc_delta *d);
@@ -57,23 +68,65 @@ void tlc_delta_split(tlc_delta *d);
 /* The digest of all weights. */
 uint64_t tlc_delta_digest_all(const tlc_delta *d, const void *weights);
 
-static inline size_t tlc_delta_blocks_of(uint64_t n)
+static inline unsigned tlc_delta_version(const tlc_delta *d)
 {
-    return (size_t)tlc_ceil_div(n, TLC_DELTA_BLOCK);
+    return d->dtype <= TLC_BF16 ? TLC_DELTA_VERSION_1 : TLC_DELTA_VERSION_2;
+}
+
+/* Blocks of weights of 64 bits come in twos: of up to TLC_DELTA_BLOCK weights the lower halves, then the upper ones. */
+static inline size_t tlc_delta_planes(const tlc_delta *d)
+{
+    return d->unit == TLC_UNIT_HALF ? 2 : 1;
+}
+
+static inline size_t tlc_delta_blocks(const tlc_delta *d)
+{
+    return (size_t)tlc_ceil_div(d->n, TLC_DELTA_BLOCK) * tlc_delta_planes(d);
+}
+
+/* The first weight of block b, and how many it has. */
+static inline size_t tlc_delta_first(const tlc_delta *d, size_t b)
+{
+    return b / tlc_delta_planes(d) * TLC_DELTA_BLOCK;
+}
+
+static inline size_t tlc_delta_count(const tlc_delta *d, size_t b)
+{
+    return tlc_smaller((size_t)d->n - tlc_delta_first(d, b), TLC_DELTA_BLOCK);
+}
+
+/* The bytes of n weights; UINT64_MAX: too many. */
+static inline uint64_t tlc_delta_size(const tlc_delta *d, uint64_t n)
+{
+    return tlc_unit_width(d->unit) == 4 ? n / 2 : tlc_product(n, tlc_unit_width(d->unit) / 8 * tlc_delta_planes(d));
+}
+
+/* Where the units of block b begin among the weights, in bytes. */
+static inline size_t tlc_delta_block_start(const tlc_delta *d, size_t b)
+{
+    const int big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
+    const size_t upper = tlc_delta_planes(d) == 2 && (b % 2 != 0) != big_endian;
+
+    return (size_t)tlc_delta_size(d, tlc_delta_first(d, b)) + 4 * upper;
+}
+
+/* The same if all units were in the order of blocks. */
+static inline size_t tlc_delta_payload_start(const tlc_delta *d, size_t b)
+{
+    const size_t start = (size_t)tlc_delta_size(d, tlc_delta_first(d, b));
+
+    return b % tlc_delta_planes(d) ? start + tlc_unit_bytes(d->unit, tlc_delta_count(d, b)) : start;
 }
 
 /* The weights of block b. */
 static inline tlc_delta_weights tlc_delta_weights_of(const tlc_delta *d, const uint8_t *base, size_t b)
 {
-    const size_t first = b * TLC_DELTA_BLOCK, bytes = tlc_delta_width(d->dtype) / 8;
-
-    return (tlc_delta_weights){d->k, d->dtype, base ? base + first * bytes : NULL,
-                               tlc_smaller((size_t)d->n - first, TLC_DELTA_BLOCK)};
+    return (tlc_delta_weights){d->k, d->dtype, base ? base + tlc_delta_block_start(d, b) : NULL, tlc_delta_count(d, b)};
 }
 
 static inline size_t tlc_delta_head_size(const tlc_delta *d)
 {
-    return 3 + tlc_varint_size(d->n) +
+    return (tlc_delta_version(d) == TLC_DELTA_VERSION_1 ? 3 : 4) + tlc_varint_size(d->n) +
            (d->flags & TLC_DELTA_FLAG_DIGESTS
                 ? (d->flags & TLC_DELTA_FLAG_NO_BASE ? TLC_DELTA_DIGEST_SIZE : 2 * TLC_DELTA_DIGEST_SIZE)
                 : 0);

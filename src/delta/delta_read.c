@@ -42,42 +42,59 @@ static tlc_status read_rest(tlc_delta *d, const uint8_t *p, size_t at, size_t en
         return at == end && (!d->n || !(d->flags & TLC_DELTA_FLAG_NO_BASE))
                    ? TLC_OK
                    : is_corrupt(d, "nothing differs, but bytes follow, or there is no base");
-    if (!d->n || (end - at) / TLC_DELTA_ENTRY_SIZE < tlc_delta_blocks_of(d->n))
+    if (!d->n || (end - at) / TLC_DELTA_ENTRY_SIZE < tlc_delta_blocks(d))
         return is_corrupt(d, "its table of blocks does not fit");
-    at += tlc_delta_blocks_of(d->n) * TLC_DELTA_ENTRY_SIZE;
+    at += tlc_delta_blocks(d) * TLC_DELTA_ENTRY_SIZE;
     d->payloads = p + at;
     d->payloads_size = end - at;
     return TLC_OK;
+}
+
+/* Reads flags, dtype and n, from byte 2 on. Returns 0 if no frame has them. *expected: TLC_OK if they are those of the
+ * caller. */
+static int read_head(tlc_delta *d, const uint8_t *p, size_t end, size_t *at, const size_t *n, tlc_dtype dtype,
+                     tlc_status *expected)
+{
+    uint64_t found = 0;
+    int read;
+
+    d->flags = p[2];
+    d->dtype = (tlc_dtype)(p[1] == TLC_DELTA_VERSION_1 ? d->flags & TLC_DELTA_FLAG_DTYPE : p[3]);
+    *at = p[1] == TLC_DELTA_VERSION_1 ? 3 : 4;
+    read = tlc_varint_read(p, end, at, &found);
+    d->n = found;
+    *expected = check_fit(d, read, n, dtype);
+    const int known = p[1] == TLC_DELTA_VERSION_1
+                          ? d->dtype <= TLC_BF16
+                          : d->dtype > TLC_BF16 && d->dtype <= TLC_F64 && !(d->flags & TLC_DELTA_FLAG_DTYPE);
+    if (!read || d->flags & ~(unsigned)TLC_DELTA_FLAGS || !known || !tlc_delta_has_n(d->dtype, found))
+        return 0;
+    tlc_delta_of(d, d->dtype, found);
+    return tlc_delta_size(d, found) <= SIZE_MAX && end >= tlc_delta_head_size(d);
 }
 
 /* Reads head and checksum. n and dtype: those that are expected, or n NULL. */
 static tlc_status read_frame(tlc_delta *d, const void *src, size_t len, const size_t *n, tlc_dtype dtype)
 {
     const uint8_t *p = src;
-    size_t at = 3, end;
-    int read;
+    size_t at, end;
+    tlc_status expected;
 
     if (len < TLC_DELTA_HEAD_MIN + TLC_CHECKSUM_SIZE || p[0] != TLC_DELTA_MAGIC) {
         tlc_format_say(&d->why, TLC_FORMAT_DELTA, src, len);
         return TLC_ERR_CORRUPT;
     }
-    if (p[1] != TLC_DELTA_VERSION) {
+    if (p[1] != TLC_DELTA_VERSION_1 && p[1] != TLC_DELTA_VERSION_2) {
         tlc_format_say(&d->why, TLC_FORMAT_DELTA, src, len);
         return TLC_ERR_VERSION;
     }
     end = len - TLC_CHECKSUM_SIZE;
     if (tlc_load32(p + end) != tlc_checksum(p, end))
         return TLC_FAIL(&d->why, TLC_ERR_CHECKSUM, "the checksum of the delta does not match: it was altered or cut");
-    d->flags = p[2];
-    d->dtype = (tlc_dtype)(d->flags & TLC_DELTA_FLAG_DTYPE);
-    read = tlc_varint_read(p, end, &at, &d->n);
-    tlc_status status = check_fit(d, read, n, dtype);
-    if (status)
-        return status;
-    if (!read || d->flags & ~(unsigned)TLC_DELTA_FLAGS || d->dtype > TLC_BF16 ||
-        tlc_product(d->n, tlc_delta_width(d->dtype) / 8) > SIZE_MAX || end < tlc_delta_head_size(d))
-        return is_corrupt(d, "its head is invalid");
-    return read_rest(d, p, at, end);
+    const int valid = read_head(d, p, end, &at, n, dtype, &expected);
+    if (expected)
+        return expected;
+    return valid ? read_rest(d, p, at, end) : is_corrupt(d, "its head is invalid");
 }
 
 typedef struct reading {
@@ -132,7 +149,7 @@ static void apply_range(void *arg, size_t i)
 
     for (size_t b = tlc_range_start(&d->ranges, i); b < tlc_range_start(&d->ranges, i + 1); b++) {
         const tlc_delta_block block = block_of(r, b, at);
-        tlc_delta_block_apply(&block, r->weights + b * TLC_DELTA_BLOCK * (tlc_delta_width(d->dtype) / 8));
+        tlc_delta_block_apply(&block, r->weights + tlc_delta_block_start(d, b));
         at += block.len;
     }
 }
@@ -241,14 +258,14 @@ tlc_status tlc_delta_inspect(const void *src, size_t len, tlc_delta_info *info)
     if (status)
         return status;
     tlc_delta_info ours = {
-        .version = TLC_DELTA_VERSION,
+        .version = tlc_delta_version(&d),
         .dtype = d.dtype,
         .n = d.n,
         .has_base = !(d.flags & TLC_DELTA_FLAG_NO_BASE),
         .has_digests = (d.flags & TLC_DELTA_FLAG_DIGESTS) != 0,
         .base_digest = d.base_digest,
         .result_digest = d.result_digest,
-        .blocks = {d.flags & TLC_DELTA_FLAG_SAME ? tlc_delta_blocks_of(d.n) : r.blocks[0][0], r.blocks[0][1],
+        .blocks = {d.flags & TLC_DELTA_FLAG_SAME ? tlc_delta_blocks(&d) : r.blocks[0][0], r.blocks[0][1],
                    r.blocks[0][2], r.blocks[0][3]},
         .changed = r.changed[0],
     };

@@ -10,50 +10,94 @@
 
 /* What the code is made of. */
 typedef struct shape {
-    unsigned width, mantissa;
+    tlc_weight_unit unit;
+    unsigned mantissa; /* bits, of a float without a base */
     int has_base;
 } shape;
 
-/* Calls f(shape, ...) with each of its shapes as a constant. */
+/* Calls f(shape, ...) with each of its shapes as a constant. Without a base floats of 8 and 4 bits are as integers. */
 #define FOR_SHAPE(w, f, ...)                                                                                           \
-    ((w)->base ? ((w)->dtype == TLC_F32 ? f((shape){32, 23, 1}, __VA_ARGS__) : f((shape){16, 0, 1}, __VA_ARGS__))      \
-     : (w)->dtype == TLC_F32 ? f((shape){32, 23, 0}, __VA_ARGS__)                                                      \
-     : (w)->dtype == TLC_F16 ? f((shape){16, 10, 0}, __VA_ARGS__)                                                      \
-                             : f((shape){16, 7, 0}, __VA_ARGS__))
+    ((w)->base                ? FOR_UNIT(tlc_delta_unit((w)->dtype), f, 1, __VA_ARGS__)                                \
+     : (w)->dtype == TLC_F32  ? f((shape){TLC_UNIT_F32, 23, 0}, __VA_ARGS__)                                           \
+     : (w)->dtype == TLC_F16  ? f((shape){TLC_UNIT_F16, 10, 0}, __VA_ARGS__)                                           \
+     : (w)->dtype == TLC_BF16 ? f((shape){TLC_UNIT_F16, 7, 0}, __VA_ARGS__)                                            \
+                              : FOR_INTEGER(tlc_delta_unit((w)->dtype), f, 0, __VA_ARGS__))
+#define FOR_UNIT(unit, f, base, ...)                                                                                   \
+    ((unit) == TLC_UNIT_F16   ? f((shape){TLC_UNIT_F16, 0, base}, __VA_ARGS__)                                         \
+     : (unit) == TLC_UNIT_F32 ? f((shape){TLC_UNIT_F32, 0, base}, __VA_ARGS__)                                         \
+     : (unit) == TLC_UNIT_F8  ? f((shape){TLC_UNIT_F8, 0, base}, __VA_ARGS__)                                          \
+     : (unit) == TLC_UNIT_F4  ? f((shape){TLC_UNIT_F4, 0, base}, __VA_ARGS__)                                          \
+                              : FOR_INTEGER(unit, f, base, __VA_ARGS__))
+#define FOR_INTEGER(unit, f, base, ...)                                                                                \
+    (tlc_unit_width(unit) == 8   ? f((shape){TLC_UNIT_U8, 0, base}, __VA_ARGS__)                                       \
+     : tlc_unit_width(unit) == 4 ? f((shape){TLC_UNIT_U4, 0, base}, __VA_ARGS__)                                       \
+     : (unit) == TLC_UNIT_U32    ? f((shape){TLC_UNIT_U32, 0, base}, __VA_ARGS__)                                      \
+                                 : f((shape){TLC_UNIT_HALF, 0, base}, __VA_ARGS__))
+
+/* What the class of a unit is. */
+typedef enum meaning {
+    SMALL,    /* d, or the unit itself without a base: there are no extra bits */
+    LENGTH,   /* the bits of |d|; d is the unit itself if integers have no base */
+    EXPONENT, /* of a float without a base */
+} meaning;
+
+FORCED meaning meaning_of(shape s)
+{
+    return tlc_unit_width(s.unit) <= 8 ? SMALL : s.has_base || !tlc_unit_is_float(s.unit) ? LENGTH : EXPONENT;
+}
 
 FORCED unsigned classes_of(shape s)
 {
-    return s.has_base ? s.width + 1 : 1u << (s.width - 1 - s.mantissa);
+    const unsigned width = tlc_unit_width(s.unit);
+
+    return meaning_of(s) == SMALL ? 1u << width : meaning_of(s) == LENGTH ? width + 1 : 1u << (width - 1 - s.mantissa);
 }
 
 FORCED unsigned extra_bits(shape s, unsigned class)
 {
-    return s.has_base ? class : s.mantissa + 1;
+    return meaning_of(s) == SMALL ? 0 : meaning_of(s) == LENGTH ? class : s.mantissa + 1;
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* The classes and extra bits of weights first .. first + count - 1. */
+/* The class and the extra bits of unit i. base: of the same place, or NULL. */
+FORCED tlc_delta_symbol symbol_of(shape s, const uint8_t *base, const uint8_t *next, size_t i)
+{
+    static const uint8_t nothing[4];
+    const uint32_t x = tlc_weight_load(next, i, s.unit), low = ((uint32_t)1 << s.mantissa) - 1;
+
+    switch (meaning_of(s)) {
+    case SMALL: {
+        const uint32_t before = s.has_base ? tlc_ordered(tlc_weight_load(base, i, s.unit), s.unit) : 0;
+        const uint32_t after = s.has_base ? tlc_ordered(x, s.unit) : x;
+        return (tlc_delta_symbol){(after - before) & tlc_unit_mask(s.unit), 0};
+    }
+    case LENGTH:
+        if (s.has_base)
+            return tlc_delta_symbol_of(base, next, i, s.unit);
+        return tlc_delta_symbol_of(nothing, (const uint8_t *)&x, 0, TLC_UNIT_U32);
+    case EXPONENT: break;
+    }
+    return (tlc_delta_symbol){x >> s.mantissa & (classes_of(s) - 1),
+                              x >> (tlc_unit_width(s.unit) - 1) << s.mantissa | (x & low)};
+}
+
+/* The classes and extra bits of units first .. first + count - 1. */
 FORCED void symbols_of(shape s, const tlc_delta_weights *w, const uint8_t *next, size_t first, size_t count,
                        uint8_t *class, uint32_t *bits)
 {
-    const size_t offset = first * (s.width / 8);
+    const size_t offset = tlc_unit_offset(s.unit, first);
+    const uint8_t *base = s.has_base ? w->base + offset : NULL;
 
-    if (s.has_base && s.width == 16) {
-        w->k->delta_classes16(w->base + offset, next + offset, count, class, bits);
+    if (s.has_base && s.unit == TLC_UNIT_F16) {
+        w->k->delta_classes16(base, next + offset, count, class, bits);
         return;
     }
     for (size_t i = 0; i < count; i++) {
-        tlc_delta_symbol y;
-        if (s.has_base) {
-            y = tlc_delta_symbol_of(w->base, next, first + i, s.width);
-        } else {
-            const uint32_t x = tlc_weight_load(next, first + i, s.width), low = ((uint32_t)1 << s.mantissa) - 1;
-            y.class = x >> s.mantissa & (classes_of(s) - 1);
-            y.bits = x >> (s.width - 1) << s.mantissa | (x & low);
-        }
+        const tlc_delta_symbol y = symbol_of(s, base, next + offset, i);
         class[i] = (uint8_t)y.class;
-        bits[i] = y.bits;
+        if (meaning_of(s) != SMALL)
+            bits[i] = y.bits;
     }
 }
 
@@ -139,7 +183,7 @@ FORCED void write_extras(shape s, tlc_bit_writer *to, const uint8_t *class, cons
     tlc_bit_writer w = *to;
     size_t i = 0;
 
-    for (; s.width == 16 && i + 2 < count; i += 3) { /* at most 48 bits */
+    for (; s.unit == TLC_UNIT_F16 && i + 2 < count; i += 3) { /* at most 48 bits */
         const unsigned b = extra_bits(s, class[i + 1]), c = extra_bits(s, class[i + 2]);
         (void)tlc_bits_put(&w, ((uint64_t)bits[i] << b | bits[i + 1]) << c | bits[i + 2],
                            extra_bits(s, class[i]) + b + c);
@@ -162,7 +206,8 @@ FORCED int write_weights(shape s, const tlc_delta_weights *w, const uint8_t *nex
         const size_t count = tlc_smaller(w->n - first, TLC_TURN);
         symbols_of(s, w, next, first, count, class, bits);
         write_codes(&lane[first / TLC_TURN % TLC_LANES], code, class, count);
-        write_extras(s, &extras, class, bits, count);
+        if (meaning_of(s) != SMALL)
+            write_extras(s, &extras, class, bits, count);
     }
     for (unsigned k = 0; k < TLC_LANES; k++)
         (void)tlc_bits_end(&lane[k]);
@@ -213,14 +258,15 @@ FORCED int open_parts(shape s, parts *p, const tlc_delta_weights *w, const uint8
 /* Only d = -2^(width - 1) has a magnitude of `width` bits. Do all weights of that class have this d? */
 FORCED int check_largest(shape s, parts *p, size_t n)
 {
+    const unsigned width = tlc_unit_width(s.unit);
     uint8_t class[TLC_CYCLE];
 
     for (size_t i = 0; i < n; i += TLC_CYCLE) {
         const size_t count = tlc_smaller(n - i, TLC_CYCLE);
         tlc_classes_next(&p->classes, count, class);
         for (size_t k = 0; k < count; p->extras.bit += class[k++])
-            if (class[k] == s.width && tlc_delta_extra(p->extras.bytes, p->extras.size, p->extras.bit, s.width) !=
-                                           (uint32_t)1 << (s.width - 1))
+            if (class[k] == width &&
+                tlc_delta_extra(p->extras.bytes, p->extras.size, p->extras.bit, width) != (uint32_t)1 << (width - 1))
                 return 0;
     }
     return 1;
@@ -233,8 +279,9 @@ FORCED int check_parts(shape s, const tlc_delta_weights *w, const uint8_t *src, 
 
     if (!open_parts(s, &p, w, src, len) || !tlc_classes_check(&p.classes, w->n, &sum))
         return 0;
-    const tlc_bit_reader end = {p.extras.bytes, p.extras.size, s.has_base ? sum : (uint64_t)w->n * (s.mantissa + 1)};
-    return tlc_bits_ended(&end) && (!s.has_base || p.largest < s.width || check_largest(s, &p, w->n));
+    const int has_lengths = meaning_of(s) == LENGTH;
+    const tlc_bit_reader end = {p.extras.bytes, p.extras.size, has_lengths ? sum : (uint64_t)w->n * extra_bits(s, 0)};
+    return tlc_bits_ended(&end) && (!has_lengths || p.largest < tlc_unit_width(s.unit) || check_largest(s, &p, w->n));
 }
 
 int tlc_delta_dense_check(const tlc_delta_weights *w, const uint8_t *src, size_t len)
@@ -242,23 +289,44 @@ int tlc_delta_dense_check(const tlc_delta_weights *w, const uint8_t *src, size_t
     return FOR_SHAPE(w, check_parts, w, src, len);
 }
 
-/* Moves the next `count` weights, or writes them if there is no base. Returns the bit after the extra bits. */
+/* Moves unit i, or writes it if there is no base. */
+FORCED void apply_one(shape s, uint8_t *weights, size_t i, unsigned class, uint32_t bits)
+{
+    const uint32_t low = ((uint32_t)1 << s.mantissa) - 1;
+    uint32_t before = 0;
+
+    switch (meaning_of(s)) {
+    case SMALL:
+        if (s.has_base)
+            before = tlc_ordered(tlc_weight_load(weights, i, s.unit), s.unit);
+        before = (before + class) & tlc_unit_mask(s.unit);
+        tlc_weight_store(weights, i, s.unit, s.has_base ? tlc_ordered(before, s.unit) : before);
+        return;
+    case LENGTH:
+        if (!s.has_base)
+            tlc_weight_store(weights, i, s.unit, 0);
+        tlc_delta_move_symbol(weights, i, class, bits, s.unit);
+        return;
+    case EXPONENT:
+        tlc_weight_store(weights, i, s.unit,
+                         bits >> s.mantissa << (tlc_unit_width(s.unit) - 1) | (uint32_t)class << s.mantissa |
+                             (bits & low));
+    }
+}
+
+/* The next `count` units. Returns the bit after the extra bits. */
 FORCED uint64_t apply_some(shape s, const tlc_kernels *k, const tlc_bit_reader *extras, const uint8_t *class,
                            size_t count, uint8_t *weights)
 {
-    const uint32_t low = ((uint32_t)1 << s.mantissa) - 1;
     uint64_t bit = extras->bit;
 
-    if (s.has_base && s.width == 16)
+    if (s.has_base && s.unit == TLC_UNIT_F16)
         return k->delta_extras16(extras->bytes, extras->size, bit, class, count, weights);
     for (size_t i = 0; i < count; i++) {
-        const uint32_t bits = tlc_delta_extra(extras->bytes, extras->size, bit, extra_bits(s, class[i]));
-        bit += extra_bits(s, class[i]);
-        if (s.has_base)
-            tlc_delta_move_symbol(weights, i, class[i], bits, s.width);
-        else
-            tlc_weight_store(weights, i, s.width,
-                             bits >> s.mantissa << (s.width - 1) | (uint32_t)class[i] << s.mantissa | (bits & low));
+        const unsigned each = extra_bits(s, class[i]);
+        apply_one(s, weights, i, class[i],
+                  meaning_of(s) == SMALL ? 0 : tlc_delta_extra(extras->bytes, extras->size, bit, each));
+        bit += each;
     }
     return bit;
 }
@@ -272,7 +340,7 @@ FORCED int apply_parts(shape s, const tlc_delta_weights *w, const uint8_t *src, 
     for (size_t i = 0; i < w->n; i += TLC_CYCLE) {
         const size_t count = tlc_smaller(w->n - i, TLC_CYCLE);
         tlc_classes_next(&p.classes, count, class);
-        p.extras.bit = apply_some(s, w->k, &p.extras, class, count, weights + i * (s.width / 8));
+        p.extras.bit = apply_some(s, w->k, &p.extras, class, count, weights + tlc_unit_offset(s.unit, i));
     }
     return 1;
 }

@@ -2,16 +2,16 @@
  *
  * Payloads of blocks, of four kinds. src/docs/format.md draws them.
  *
- * The weights of a block are read as unsigned integers of 16 or 32 bits. ordered(x) is x with all bits but the sign
- * inverted if the sign is 1; as two's complement it orders like the floats. The difference of a weight is d =
- * ordered(next) - ordered(base), modulo 2^16 or 2^32.
+ * The units of a block are weights, or halves of those of 64 bits. They are read as unsigned integers. ordered(x) of
+ * floats is x with all bits but the sign inverted if the sign is 1; as two's complement it orders like the floats.
+ * ordered(x) of integers is x. The difference of a unit is d = ordered(next) - ordered(base), modulo 2^width.
  */
 #ifndef TLC_DELTA_PAYLOAD_H
 #define TLC_DELTA_PAYLOAD_H
 
-#include "../kernels/kernels.h"
+#include "../kernels/delta.h"
 
-enum { TLC_DELTA_BLOCK = 65536 }; /* weights */
+enum { TLC_DELTA_BLOCK = 65536 }; /* units */
 
 typedef enum tlc_delta_kind {
     TLC_DELTA_SAME = 0,
@@ -20,18 +20,25 @@ typedef enum tlc_delta_kind {
     TLC_DELTA_RAW = 3
 } tlc_delta_kind;
 
-/* The weights of a block, at most TLC_DELTA_BLOCK. */
+/* The weights of a block. */
 typedef struct tlc_delta_weights {
     const tlc_kernels *k;
     tlc_dtype dtype;
     const uint8_t *base; /* NULL: there is none */
-    size_t n;
+    size_t n;            /* units, at most TLC_DELTA_BLOCK */
 } tlc_delta_weights;
 
-/* Bits of a weight. */
-static inline unsigned tlc_delta_width(tlc_dtype dtype)
+/* What weights are made of. dtype: one that deltas know. */
+static inline tlc_weight_unit tlc_delta_unit(tlc_dtype dtype)
 {
-    return dtype == TLC_F32 ? 32 : 16;
+    static const uint8_t units[] = {
+        [TLC_F32] = TLC_UNIT_F32,    [TLC_F16] = TLC_UNIT_F16,    [TLC_BF16] = TLC_UNIT_F16,
+        [TLC_F8_E4M3] = TLC_UNIT_F8, [TLC_F8_E5M2] = TLC_UNIT_F8, [TLC_F4_E2M1] = TLC_UNIT_F4,
+        [TLC_U8] = TLC_UNIT_U8,      [TLC_U4] = TLC_UNIT_U4,      [TLC_I32] = TLC_UNIT_U32,
+        [TLC_I64] = TLC_UNIT_HALF,   [TLC_F64] = TLC_UNIT_HALF,
+    };
+
+    return (tlc_weight_unit)units[dtype];
 }
 
 enum { TLC_DELTA_TOGETHER = TLC_GOLOMB_LANES };

@@ -116,10 +116,9 @@ typedef struct magnitudes {
 
 static uint32_t magnitude_at(const magnitudes *m, size_t i)
 {
-    const unsigned width = tlc_delta_width(m->w->dtype);
+    const tlc_weight_unit unit = tlc_delta_unit(m->w->dtype);
 
-    return tlc_magnitude(
-        tlc_difference(tlc_weight_load(m->w->base, i, width), tlc_weight_load(m->next, i, width), width));
+    return tlc_magnitude(tlc_difference(tlc_weight_load(m->w->base, i, unit), tlc_weight_load(m->next, i, unit), unit));
 }
 
 static size_t write_magnitudes(const magnitudes *m, uint8_t *dst, size_t cap)
@@ -265,7 +264,7 @@ int tlc_delta_sparse_check(const tlc_delta_block *const *blocks, size_t count, u
     tlc_golomb_skip_together(readers[0], count);
     tlc_golomb_skip_together(readers[1], large);
     for (size_t i = 0; i < count; i++)
-        if (!check_lists(&s[i], tlc_delta_width(blocks[i]->weights.dtype)))
+        if (!check_lists(&s[i], tlc_unit_width(tlc_delta_unit(blocks[i]->weights.dtype))))
             return 0;
     return 1;
 }
@@ -278,44 +277,43 @@ typedef struct large_ones {
 } large_ones;
 
 /* Is the next one among the first `end` that differ? */
-TLC_DELTA_INLINE int has_large(large_ones *l, uint64_t end, unsigned width)
+TLC_DELTA_INLINE int has_large(large_ones *l, uint64_t end, tlc_weight_unit unit)
 {
     if (l->at == l->count && l->s->large_len) {
         l->at = 0;
         l->count = tlc_golomb_next(&l->s->large, l->index, NULL, BATCH);
-        (void)take_magnitudes(&l->s->magnitudes, l->s->order, width, l->magnitude, l->count);
+        (void)take_magnitudes(&l->s->magnitudes, l->s->order, tlc_unit_width(unit), l->magnitude, l->count);
     }
     return l->at < l->count && l->index[l->at] < end;
 }
 
-TLC_DELTA_INLINE void move(uint8_t *weights, size_t i, uint32_t magnitude, unsigned negative, unsigned width)
+TLC_DELTA_INLINE void move(uint8_t *weights, size_t i, uint32_t magnitude, unsigned negative, tlc_weight_unit unit)
 {
-    tlc_weight_store(weights, i, width,
-                     tlc_next_weight(tlc_weight_load(weights, i, width), magnitude, negative, width));
+    tlc_weight_store(weights, i, unit, tlc_next_weight(tlc_weight_load(weights, i, unit), magnitude, negative, unit));
 }
 
 /* Of the next `count` weights that differ, those with |d| > 1 move by |d| - 1. number: how many differ before these. */
 TLC_DELTA_INLINE void move_large(large_ones *large, uint8_t *weights, const size_t *index, const uint8_t *negative,
-                                 uint64_t number, size_t count, unsigned width)
+                                 uint64_t number, size_t count, tlc_weight_unit unit)
 {
-    for (; has_large(large, number + count, width); large->at++) {
+    for (; has_large(large, number + count, unit); large->at++) {
         const size_t i = (size_t)(large->index[large->at] - number);
-        move(weights, index[i], large->magnitude[large->at] - 1, negative[i], width);
+        move(weights, index[i], large->magnitude[large->at] - 1, negative[i], unit);
     }
 }
 
 /* Few differ: these are visited. */
-TLC_DELTA_INLINE void visit(lists *s, large_ones *large, uint8_t *weights, unsigned width)
+TLC_DELTA_INLINE void visit(lists *s, large_ones *large, uint8_t *weights, tlc_weight_unit unit)
 {
     size_t index[BATCH], count;
     uint8_t negative[BATCH];
 
     for (uint64_t number = 0; (count = tlc_golomb_next(&s->changed, index, negative, BATCH)); number += count) {
         for (size_t i = 0; i < count; i++)
-            __builtin_prefetch(weights + index[i] * (width / 8), 1);
+            __builtin_prefetch(weights + tlc_unit_offset(unit, index[i]), 1);
         for (size_t i = 0; i < count; i++)
-            move(weights, index[i], 1, negative[i], width);
-        move_large(large, weights, index, negative, number, count, width);
+            move(weights, index[i], 1, negative[i], unit);
+        move_large(large, weights, index, negative, number, count, unit);
     }
 }
 
@@ -326,11 +324,24 @@ static size_t batch_of(uint64_t k, size_t n)
     return batch < 16 ? 16 : batch > BATCH ? BATCH : (size_t)batch;
 }
 
+/* Have its weights a kernel that moves many? The others are visited. */
+TLC_DELTA_INLINE int is_swept(tlc_weight_unit unit)
+{
+    return unit == TLC_UNIT_F32 || unit == TLC_UNIT_F16;
+}
+
+TLC_DELTA_INLINE void move_masked(const tlc_kernels *k, uint8_t *weights, size_t n, const uint64_t *changed,
+                                  const uint64_t *minus, tlc_weight_unit unit)
+{
+    (unit == TLC_UNIT_F32 ? k->delta_move32 : k->delta_move16)(weights, n, changed, minus);
+}
+
 /* Positions become masks, and the weights are swept, a small piece at a time: while the processor waits for the weights
  * of one piece, it reads the positions of the next one. */
-TLC_DELTA_INLINE void sweep(lists *s, large_ones *large, const tlc_delta_weights *w, uint8_t *weights, unsigned width)
+TLC_DELTA_INLINE void sweep(lists *s, large_ones *large, const tlc_delta_weights *w, uint8_t *weights,
+                            tlc_weight_unit unit)
 {
-    const size_t bytes = 64 * width / 8; /* of the weights of a word */
+    const size_t bytes = tlc_unit_bytes(unit, 64); /* of the weights of a word */
     uint64_t changed[WORDS], minus[WORDS];
     const size_t batch = batch_of(s->changed.k, w->n);
     size_t index[BATCH], count, swept = 0; /* words */
@@ -344,24 +355,22 @@ TLC_DELTA_INLINE void sweep(lists *s, large_ones *large, const tlc_delta_weights
             minus[index[i] / 64] |= (uint64_t)negative[i] << index[i] % 64;
         }
         const size_t end = index[count - 1] / 64; /* this word may get more bits */
-        (width == 32 ? w->k->delta_move32 : w->k->delta_move16)(weights + swept * bytes, 64 * (end - swept),
-                                                                changed + swept, minus + swept);
+        move_masked(w->k, weights + swept * bytes, 64 * (end - swept), changed + swept, minus + swept, unit);
         swept = end;
-        move_large(large, weights, index, negative, number, count, width);
+        move_large(large, weights, index, negative, number, count, unit);
     }
-    (width == 32 ? w->k->delta_move32 : w->k->delta_move16)(weights + swept * bytes, w->n - 64 * swept, changed + swept,
-                                                            minus + swept);
+    move_masked(w->k, weights + swept * bytes, w->n - 64 * swept, changed + swept, minus + swept, unit);
 }
 
 /* All that differ move by one. The few large ones among them move by the rest, before or after that. */
-TLC_DELTA_INLINE void apply_all(lists *s, const tlc_delta_weights *w, uint8_t *weights, unsigned width)
+TLC_DELTA_INLINE void apply_all(lists *s, const tlc_delta_weights *w, uint8_t *weights, tlc_weight_unit unit)
 {
     large_ones large = {.s = s};
 
-    if (s->changed.k < w->n / SWEEP_FROM)
-        visit(s, &large, weights, width);
+    if (!is_swept(unit) || s->changed.k < w->n / SWEEP_FROM)
+        visit(s, &large, weights, unit);
     else
-        sweep(s, &large, w, weights, width);
+        sweep(s, &large, w, weights, unit);
 }
 
 void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights)
@@ -370,8 +379,14 @@ void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size
 
     if (!open_lists(&s, w, src, len))
         return; /* which the check has refused */
-    if (w->dtype == TLC_F32)
-        apply_all(&s, w, weights, 32);
-    else
-        apply_all(&s, w, weights, 16);
+    switch (tlc_delta_unit(w->dtype)) {
+    case TLC_UNIT_F32: apply_all(&s, w, weights, TLC_UNIT_F32); break;
+    case TLC_UNIT_F16: apply_all(&s, w, weights, TLC_UNIT_F16); break;
+    case TLC_UNIT_F8: apply_all(&s, w, weights, TLC_UNIT_F8); break;
+    case TLC_UNIT_F4: apply_all(&s, w, weights, TLC_UNIT_F4); break;
+    case TLC_UNIT_U32: apply_all(&s, w, weights, TLC_UNIT_U32); break;
+    case TLC_UNIT_U8: apply_all(&s, w, weights, TLC_UNIT_U8); break;
+    case TLC_UNIT_U4: apply_all(&s, w, weights, TLC_UNIT_U4); break;
+    case TLC_UNIT_HALF: apply_all(&s, w, weights, TLC_UNIT_HALF); break;
+    }
 }

@@ -7,7 +7,7 @@
 
 #include "payload.h"
 
-/* The weights of a block that differ. Bit i % 64 of word i / 64 is that of weight i; bits from n on are 0. */
+/* The units of a block that differ. Bit i % 64 of word i / 64 is that of unit i; bits from n on are 0. */
 typedef struct tlc_delta_masks {
     uint64_t changed[TLC_DELTA_BLOCK / 64], negative[TLC_DELTA_BLOCK / 64], large[TLC_DELTA_BLOCK / 64];
     uint64_t k; /* how many */

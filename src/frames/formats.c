@@ -5,16 +5,21 @@
  * threelc/exchange.h reads come last. */
 static const struct {
     const char *magic, *name;
-    unsigned version;
+    unsigned oldest, newest; /* versions that this library reads */
 } formats[] = {
-    [TLC_FORMAT_FRAME] = {"", "frame", TLC_FRAME_VERSION},
-    [TLC_FORMAT_DELTA] = {"D", "delta of weights (threelc/delta.h)", 1},
-    [TLC_FORMAT_BUNDLE] = {"B", "bundle (threelc/bundle.h)", 2},
-    [TLC_FORMAT_STATE] = {"TLCS", "state of a context (tlc_state_save)", 1},
-    [TLC_FORMAT_MESSAGE] = {"E", "message of the exchange (threelc/exchange.h)", 1},
-    [TLC_FORMAT_OBJECT_STATE] = {"TLCX", "state of a worker, a server or a rank (threelc/exchange.h)", 1},
-    [TLC_FORMAT_NODE_STATE] = {"TLCG", "state of a node (threelc/gossip.h)", 1},
+    [TLC_FORMAT_FRAME] = {"", "frame", TLC_FRAME_VERSION, TLC_FRAME_VERSION},
+    [TLC_FORMAT_DELTA] = {"D", "delta of weights (threelc/delta.h)", 1, 2},
+    [TLC_FORMAT_BUNDLE] = {"B", "bundle (threelc/bundle.h)", 2, 2},
+    [TLC_FORMAT_STATE] = {"TLCS", "state of a context (tlc_state_save)", 1, 1},
+    [TLC_FORMAT_MESSAGE] = {"E", "message of the exchange (threelc/exchange.h)", 1, 1},
+    [TLC_FORMAT_OBJECT_STATE] = {"TLCX", "state of a worker, a server or a rank (threelc/exchange.h)", 1, 1},
+    [TLC_FORMAT_NODE_STATE] = {"TLCG", "state of a node (threelc/gossip.h)", 1, 1},
 };
+
+static int has_version(size_t format, unsigned version)
+{
+    return version >= formats[format].oldest && version <= formats[format].newest;
+}
 
 static int begins_with_magic(size_t format, const uint8_t *p, size_t len)
 {
@@ -27,7 +32,7 @@ int tlc_format_is(unsigned format, const void *src, size_t len)
     const uint8_t *p = src;
     tlc_frame f;
 
-    if (!begins_with_magic(format, p, len) || p[strlen(formats[format].magic)] != formats[format].version)
+    if (!begins_with_magic(format, p, len) || !has_version(format, p[strlen(formats[format].magic)]))
         return 0;
     return format != TLC_FORMAT_FRAME || !tlc_frame_read(&f, p, len, NULL, 0);
 }
@@ -62,9 +67,10 @@ void tlc_format_say(tlc_text *w, unsigned wanted, const void *src, size_t len)
     else if (!begins_with_magic(wanted, p, len) && len > magic)
         tlc_text_format(w, "these are not the bytes of a %s, which begins with \"%s\"", formats[wanted].name,
                         formats[wanted].magic);
-    else if (len > magic && p[magic] != formats[wanted].version)
-        tlc_text_format(w, "byte %zu, the format version of a %s, is %d: this library reads %d", magic,
-                        formats[wanted].name, p[magic], (int)formats[wanted].version);
+    else if (len > magic && !has_version(wanted, p[magic]))
+        tlc_text_format(w, "byte %zu, the format version of a %s, is %d: this library reads %s%d", magic,
+                        formats[wanted].name, p[magic], formats[wanted].oldest < formats[wanted].newest ? "1 to " : "",
+                        (int)formats[wanted].newest);
     else
         tlc_text_format(w, "%zu bytes are too few for a %s", len, formats[wanted].name);
 }

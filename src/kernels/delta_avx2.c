@@ -14,28 +14,58 @@ typedef struct found {
     __m256i same, negative, small;
 } found;
 
-TLC_AVX2_INLINE __m256i ordered(__m256i x, unsigned width)
+TLC_AVX2_INLINE __m256i ordered(__m256i x, tlc_weight_unit unit)
 {
-    return width == 32 ? _mm256_xor_si256(x, _mm256_srli_epi32(_mm256_srai_epi32(x, 31), 1))
-                       : _mm256_xor_si256(x, _mm256_srli_epi16(_mm256_srai_epi16(x, 15), 1));
+    switch (unit) {
+    case TLC_UNIT_F32: return _mm256_xor_si256(x, _mm256_srli_epi32(_mm256_srai_epi32(x, 31), 1));
+    case TLC_UNIT_F16: return _mm256_xor_si256(x, _mm256_srli_epi16(_mm256_srai_epi16(x, 15), 1));
+    case TLC_UNIT_F8:
+        return _mm256_xor_si256(x, _mm256_and_si256(_mm256_cmpgt_epi8(_mm256_setzero_si256(), x),
+                                                    _mm256_set1_epi8(INT8_MAX)));
+    default: return x;
+    }
 }
 
-TLC_AVX2_INLINE found compare(const uint8_t *base, const uint8_t *next, unsigned width)
+/* 32 units of 4 bits from 16 bytes, each in the upper half of a byte. Floats are ordered. */
+TLC_AVX2_INLINE __m256i load_nibbles(const uint8_t *p, tlc_weight_unit unit)
 {
-    const __m256i a = ordered(tlc_avx2_load(base), width), b = ordered(tlc_avx2_load(next), width);
-    const __m256i zero = _mm256_setzero_si256();
+    const __m128i x = tlc_avx2_load16(p), upper = _mm_set1_epi8((char)0xf0);
+    const __m128i first = _mm_and_si128(_mm_slli_epi16(x, 4), upper), second = _mm_and_si128(x, upper);
+
+    const __m256i all = _mm256_set_m128i(_mm_unpackhi_epi8(first, second), _mm_unpacklo_epi8(first, second));
+    return unit == TLC_UNIT_U4 ? all
+                               : _mm256_xor_si256(all, _mm256_and_si256(_mm256_cmpgt_epi8(_mm256_setzero_si256(), all),
+                                                                        _mm256_set1_epi8(0x70)));
+}
+
+TLC_AVX2_INLINE __m256i load(const uint8_t *p, tlc_weight_unit unit)
+{
+    return tlc_unit_width(unit) == 4 ? load_nibbles(p, unit) : ordered(tlc_avx2_load(p), unit);
+}
+
+TLC_AVX2_INLINE found compare(const uint8_t *base, const uint8_t *next, tlc_weight_unit unit)
+{
+    const __m256i a = load(base, unit), b = load(next, unit), zero = _mm256_setzero_si256();
+    const char one = tlc_unit_width(unit) == 4 ? 16 : 1; /* a difference of 1 */
     __m256i d, more;
 
-    if (width == 32) {
+    switch (tlc_unit_width(unit)) {
+    case 32:
         d = _mm256_sub_epi32(b, a);
         more = _mm256_sub_epi32(d, _mm256_set1_epi32(-1)); /* 0, 1 or 2 if |d| <= 1 */
         return (found){_mm256_cmpeq_epi32(d, zero), _mm256_cmpgt_epi32(zero, d),
                        _mm256_cmpeq_epi32(_mm256_min_epu32(more, _mm256_set1_epi32(2)), more)};
+    case 16:
+        d = _mm256_sub_epi16(b, a);
+        more = _mm256_sub_epi16(d, _mm256_set1_epi16(-1));
+        return (found){_mm256_cmpeq_epi16(d, zero), _mm256_cmpgt_epi16(zero, d),
+                       _mm256_cmpeq_epi16(_mm256_min_epu16(more, _mm256_set1_epi16(2)), more)};
+    default:
+        d = _mm256_sub_epi8(b, a);
+        more = _mm256_add_epi8(d, _mm256_set1_epi8(one));
+        return (found){_mm256_cmpeq_epi8(d, zero), _mm256_cmpgt_epi8(zero, d),
+                       _mm256_cmpeq_epi8(_mm256_min_epu8(more, _mm256_set1_epi8((char)(2 * one))), more)};
     }
-    d = _mm256_sub_epi16(b, a);
-    more = _mm256_sub_epi16(d, _mm256_set1_epi16(-1));
-    return (found){_mm256_cmpeq_epi16(d, zero), _mm256_cmpgt_epi16(zero, d),
-                   _mm256_cmpeq_epi16(_mm256_min_epu16(more, _mm256_set1_epi16(2)), more)};
 }
 
 /* Lanes of two vectors of 16-bit integers, or of four of 32 bits, as 32 bits. */
@@ -54,28 +84,31 @@ typedef struct half {
     uint32_t same, negative, small;
 } half;
 
-TLC_AVX2_INLINE half compare32(const uint8_t *base, const uint8_t *next, unsigned width)
+TLC_AVX2_INLINE half compare32(const uint8_t *base, const uint8_t *next, tlc_weight_unit unit)
 {
-    const found f = compare(base, next, width), g = compare(base + BYTES, next + BYTES, width);
+    const found f = compare(base, next, unit);
 
-    if (width == 16)
+    if (tlc_unit_width(unit) <= 8)
+        return (half){tlc_avx2_signs(f.same), tlc_avx2_signs(f.negative), tlc_avx2_signs(f.small)};
+    const found g = compare(base + BYTES, next + BYTES, unit);
+    if (tlc_unit_width(unit) == 16)
         return (half){bits16(f.same, g.same), bits16(f.negative, g.negative), bits16(f.small, g.small)};
-    const found h = compare(base + 2 * BYTES, next + 2 * BYTES, 32),
-                i = compare(base + 3 * BYTES, next + 3 * BYTES, 32);
+    const found h = compare(base + 2 * BYTES, next + 2 * BYTES, unit),
+                i = compare(base + 3 * BYTES, next + 3 * BYTES, unit);
     return (half){bits32(f.same, g.same, h.same, i.same), bits32(f.negative, g.negative, h.negative, i.negative),
                   bits32(f.small, g.small, h.small, i.small)};
 }
 
 TLC_AVX2_INLINE uint64_t delta(const uint8_t *base, const uint8_t *next, size_t n, uint64_t *changed,
-                               uint64_t *negative, uint64_t *large, unsigned width)
+                               uint64_t *negative, uint64_t *large, tlc_weight_unit unit)
 {
-    const size_t bytes = width / 8;
     uint64_t count = 0;
     size_t i = 0;
 
     for (; n - i >= WORD; i += WORD) {
-        const half low = compare32(base + i * bytes, next + i * bytes, width);
-        const half high = compare32(base + (i + 32) * bytes, next + (i + 32) * bytes, width);
+        const size_t at = tlc_unit_bytes(unit, i), middle = tlc_unit_bytes(unit, i + 32);
+        const half low = compare32(base + at, next + at, unit);
+        const half high = compare32(base + middle, next + middle, unit);
         const uint64_t any = ~(low.same | (uint64_t)high.same << 32);
 
         changed[i / WORD] = any;
@@ -83,19 +116,49 @@ TLC_AVX2_INLINE uint64_t delta(const uint8_t *base, const uint8_t *next, size_t 
         large[i / WORD] = ~(low.small | (uint64_t)high.small << 32);
         count += (uint64_t)__builtin_popcountll(any);
     }
-    return i < n ? count + tlc_delta_word(base, next, i, n - i, changed, negative, large, width) : count;
+    return i < n ? count + tlc_delta_word(base, next, i, n - i, changed, negative, large, unit) : count;
 }
 
 TLC_AVX2 uint64_t tlc_delta16_avx2(const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
                                    uint64_t *large)
 {
-    return delta(base, next, n, changed, negative, large, 16);
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_F16);
 }
 
 TLC_AVX2 uint64_t tlc_delta32_avx2(const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
                                    uint64_t *large)
 {
-    return delta(base, next, n, changed, negative, large, 32);
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_F32);
+}
+
+TLC_AVX2 uint64_t tlc_delta8_avx2(const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
+                                  uint64_t *large)
+{
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_F8);
+}
+
+TLC_AVX2 uint64_t tlc_delta4_avx2(const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
+                                  uint64_t *large)
+{
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_F4);
+}
+
+TLC_AVX2 uint64_t tlc_delta_u32_avx2(const void *base, const void *next, size_t n, uint64_t *changed,
+                                     uint64_t *negative, uint64_t *large)
+{
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_U32);
+}
+
+TLC_AVX2 uint64_t tlc_delta_u8_avx2(const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
+                                    uint64_t *large)
+{
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_U8);
+}
+
+TLC_AVX2 uint64_t tlc_delta_u4_avx2(const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
+                                    uint64_t *large)
+{
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_U4);
 }
 
 /* All ones in each lane whose bit is 1; the lanes of a vector have the lowest bits. */
@@ -112,18 +175,21 @@ TLC_AVX2_INLINE __m256i lanes_of(uint64_t bits, unsigned width)
 }
 
 /* Lanes of changed become x + 1, or x - 1 where they are negative, too: lanes of all ones are -1. */
-TLC_AVX2_INLINE __m256i moved(__m256i x, uint64_t changed, uint64_t negative, unsigned width)
+TLC_AVX2_INLINE __m256i moved(__m256i x, uint64_t changed, uint64_t negative, tlc_weight_unit unit)
 {
+    const unsigned width = tlc_unit_width(unit);
     const __m256i up = lanes_of(changed & ~negative, width), down = lanes_of(changed & negative, width);
 
-    x = ordered(x, width);
-    return width == 32 ? ordered(_mm256_add_epi32(_mm256_sub_epi32(x, up), down), 32)
-                       : ordered(_mm256_add_epi16(_mm256_sub_epi16(x, up), down), 16);
+    x = ordered(x, unit);
+    return ordered(width == 32 ? _mm256_add_epi32(_mm256_sub_epi32(x, up), down)
+                               : _mm256_add_epi16(_mm256_sub_epi16(x, up), down),
+                   unit);
 }
 
-TLC_AVX2_INLINE void move(uint8_t *weights, size_t n, const uint64_t *changed, const uint64_t *negative, unsigned width)
+TLC_AVX2_INLINE void move(uint8_t *weights, size_t n, const uint64_t *changed, const uint64_t *negative,
+                          tlc_weight_unit unit)
 {
-    const unsigned lanes = 8 * BYTES / width;
+    const unsigned width = tlc_unit_width(unit), lanes = 8 * BYTES / width;
     size_t i = 0;
 
     for (; n - i >= WORD; i += WORD) {
@@ -134,20 +200,20 @@ TLC_AVX2_INLINE void move(uint8_t *weights, size_t n, const uint64_t *changed, c
             continue;
         TLC_UNROLL
         for (unsigned k = 0; k < WORD; k += lanes, at += BYTES)
-            tlc_avx2_store(at, moved(tlc_avx2_load(at), any >> k, minus >> k, width));
+            tlc_avx2_store(at, moved(tlc_avx2_load(at), any >> k, minus >> k, unit));
     }
     if (i < n)
-        tlc_delta_move_word(weights, i, changed[i / WORD], negative[i / WORD], width);
+        tlc_delta_move_word(weights, i, changed[i / WORD], negative[i / WORD], unit);
 }
 
 TLC_AVX2 void tlc_delta_move16_avx2(void *weights, size_t n, const uint64_t *changed, const uint64_t *negative)
 {
-    move(weights, n, changed, negative, 16);
+    move(weights, n, changed, negative, TLC_UNIT_F16);
 }
 
 TLC_AVX2 void tlc_delta_move32_avx2(void *weights, size_t n, const uint64_t *changed, const uint64_t *negative)
 {
-    move(weights, n, changed, negative, 32);
+    move(weights, n, changed, negative, TLC_UNIT_F32);
 }
 
 /* ---- classes and extra bits, 8 weights of 16 bits at a time, in lanes of 32 bits --------------------------------- */

@@ -9,10 +9,15 @@
 
 enum { WORD = 64 };
 
-TLC_AVX512_INLINE __m512i ordered(__m512i x, unsigned width)
+TLC_AVX512_INLINE __m512i ordered(__m512i x, tlc_weight_unit unit)
 {
-    return width == 32 ? _mm512_xor_si512(x, _mm512_srli_epi32(_mm512_srai_epi32(x, 31), 1))
-                       : _mm512_xor_si512(x, _mm512_srli_epi16(_mm512_srai_epi16(x, 15), 1));
+    switch (unit) {
+    case TLC_UNIT_F32: return _mm512_xor_si512(x, _mm512_srli_epi32(_mm512_srai_epi32(x, 31), 1));
+    case TLC_UNIT_F16: return _mm512_xor_si512(x, _mm512_srli_epi16(_mm512_srai_epi16(x, 15), 1));
+    case TLC_UNIT_F8:
+        return _mm512_xor_si512(x, _mm512_maskz_mov_epi8(_mm512_movepi8_mask(x), _mm512_set1_epi8(INT8_MAX)));
+    default: return x;
+    }
 }
 
 /* The masks of a vector. */
@@ -20,39 +25,63 @@ typedef struct found {
     uint64_t changed, negative, large;
 } found;
 
-/* Lanes beyond the mask count as equal. */
-TLC_AVX512_INLINE found compare(const uint8_t *base, const uint8_t *next, __mmask64 mask, unsigned width)
+/* 64 units of 4 bits from 32 bytes, each in the upper half of a byte. Floats are ordered. */
+TLC_AVX512_INLINE __m512i load_nibbles(const uint8_t *p, __mmask64 mask, tlc_weight_unit unit)
+{
+    const __m512i x = _mm512_cvtepu8_epi16(_mm256_maskz_loadu_epi8((__mmask32)mask, p));
+
+    const __m512i all = _mm512_and_si512(_mm512_or_si512(_mm512_slli_epi16(x, 4), _mm512_slli_epi16(x, 8)),
+                                         _mm512_set1_epi8((char)0xf0));
+    return unit == TLC_UNIT_U4
+               ? all
+               : _mm512_xor_si512(all, _mm512_maskz_mov_epi8(_mm512_movepi8_mask(all), _mm512_set1_epi8(0x70)));
+}
+
+/* Lanes beyond the mask count as equal. Of units of 4 bits the mask has one bit for two. */
+TLC_AVX512_INLINE found compare(const uint8_t *base, const uint8_t *next, __mmask64 mask, tlc_weight_unit unit)
 {
     __m512i a, b, d;
 
-    if (width == 32) {
+    switch (tlc_unit_width(unit)) {
+    case 32:
         a = _mm512_maskz_loadu_epi32((__mmask16)mask, base);
         b = _mm512_maskz_loadu_epi32((__mmask16)mask, next);
-        d = _mm512_sub_epi32(ordered(b, 32), ordered(a, 32));
+        d = _mm512_sub_epi32(ordered(b, unit), ordered(a, unit));
         return (found){_mm512_test_epi32_mask(d, d), _mm512_cmplt_epi32_mask(d, _mm512_setzero_si512()),
                        _mm512_cmpgt_epu32_mask(_mm512_sub_epi32(d, _mm512_set1_epi32(-1)), _mm512_set1_epi32(2))};
+    case 16:
+        a = _mm512_maskz_loadu_epi16((__mmask32)mask, base);
+        b = _mm512_maskz_loadu_epi16((__mmask32)mask, next);
+        d = _mm512_sub_epi16(ordered(b, unit), ordered(a, unit));
+        return (found){_mm512_test_epi16_mask(d, d), _mm512_movepi16_mask(d),
+                       _mm512_cmpgt_epu16_mask(_mm512_sub_epi16(d, _mm512_set1_epi16(-1)), _mm512_set1_epi16(2))};
+    case 8:
+        a = _mm512_maskz_loadu_epi8(mask, base);
+        b = _mm512_maskz_loadu_epi8(mask, next);
+        d = _mm512_sub_epi8(ordered(b, unit), ordered(a, unit));
+        return (found){_mm512_test_epi8_mask(d, d), _mm512_movepi8_mask(d),
+                       _mm512_cmpgt_epu8_mask(_mm512_sub_epi8(d, _mm512_set1_epi8(-1)), _mm512_set1_epi8(2))};
+    default:
+        d = _mm512_sub_epi8(load_nibbles(next, mask, unit), load_nibbles(base, mask, unit));
+        return (found){_mm512_test_epi8_mask(d, d), _mm512_movepi8_mask(d),
+                       _mm512_cmpgt_epu8_mask(_mm512_sub_epi8(d, _mm512_set1_epi8(-16)), _mm512_set1_epi8(32))};
     }
-    a = _mm512_maskz_loadu_epi16((__mmask32)mask, base);
-    b = _mm512_maskz_loadu_epi16((__mmask32)mask, next);
-    d = _mm512_sub_epi16(ordered(b, 16), ordered(a, 16));
-    return (found){_mm512_test_epi16_mask(d, d), _mm512_movepi16_mask(d),
-                   _mm512_cmpgt_epu16_mask(_mm512_sub_epi16(d, _mm512_set1_epi16(-1)), _mm512_set1_epi16(2))};
 }
 
 TLC_AVX512_INLINE uint64_t delta(const uint8_t *base, const uint8_t *next, size_t n, uint64_t *changed,
-                                 uint64_t *negative, uint64_t *large, unsigned width)
+                                 uint64_t *negative, uint64_t *large, tlc_weight_unit unit)
 {
-    const unsigned lanes = 8 * BYTES / width;
+    const unsigned lanes = tlc_unit_width(unit) == 4 ? WORD : 8 * BYTES / tlc_unit_width(unit);
     uint64_t count = 0;
 
     for (size_t i = 0; i < n; i += WORD) {
-        const __mmask64 mask = tlc_avx512_bytes(n - i);
+        const __mmask64 mask = tlc_avx512_bytes(tlc_unit_width(unit) == 4 ? (n - i) / 2 : n - i);
         uint64_t any = 0, minus = 0, much = 0;
 
         TLC_UNROLL
         for (unsigned k = 0; k < WORD; k += lanes) {
-            const size_t at = i * (width / 8) + k * (width / 8);
-            const found f = compare(base + at, next + at, mask >> k, width);
+            const size_t at = tlc_unit_bytes(unit, i + k);
+            const found f = compare(base + at, next + at, mask >> k, unit);
             any |= f.changed << k;
             minus |= f.negative << k;
             much |= f.large << k;
@@ -68,33 +97,63 @@ TLC_AVX512_INLINE uint64_t delta(const uint8_t *base, const uint8_t *next, size_
 TLC_AVX512 uint64_t tlc_delta16_avx512(const void *base, const void *next, size_t n, uint64_t *changed,
                                        uint64_t *negative, uint64_t *large)
 {
-    return delta(base, next, n, changed, negative, large, 16);
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_F16);
 }
 
 TLC_AVX512 uint64_t tlc_delta32_avx512(const void *base, const void *next, size_t n, uint64_t *changed,
                                        uint64_t *negative, uint64_t *large)
 {
-    return delta(base, next, n, changed, negative, large, 32);
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_F32);
+}
+
+TLC_AVX512 uint64_t tlc_delta8_avx512(const void *base, const void *next, size_t n, uint64_t *changed,
+                                      uint64_t *negative, uint64_t *large)
+{
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_F8);
+}
+
+TLC_AVX512 uint64_t tlc_delta4_avx512(const void *base, const void *next, size_t n, uint64_t *changed,
+                                      uint64_t *negative, uint64_t *large)
+{
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_F4);
+}
+
+TLC_AVX512 uint64_t tlc_delta_u32_avx512(const void *base, const void *next, size_t n, uint64_t *changed,
+                                         uint64_t *negative, uint64_t *large)
+{
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_U32);
+}
+
+TLC_AVX512 uint64_t tlc_delta_u8_avx512(const void *base, const void *next, size_t n, uint64_t *changed,
+                                        uint64_t *negative, uint64_t *large)
+{
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_U8);
+}
+
+TLC_AVX512 uint64_t tlc_delta_u4_avx512(const void *base, const void *next, size_t n, uint64_t *changed,
+                                        uint64_t *negative, uint64_t *large)
+{
+    return delta(base, next, n, changed, negative, large, TLC_UNIT_U4);
 }
 
 /* Lanes of changed become x + 1, or x - 1 where they are negative. */
-TLC_AVX512_INLINE __m512i moved(__m512i x, uint64_t changed, uint64_t negative, unsigned width)
+TLC_AVX512_INLINE __m512i moved(__m512i x, uint64_t changed, uint64_t negative, tlc_weight_unit unit)
 {
     const __m512i minus = _mm512_set1_epi32(-1);
 
-    x = ordered(x, width);
-    if (width == 32) {
+    x = ordered(x, unit);
+    if (unit == TLC_UNIT_F32) {
         const __m512i one = _mm512_mask_mov_epi32(_mm512_set1_epi32(1), (__mmask16)negative, minus);
-        return ordered(_mm512_mask_add_epi32(x, (__mmask16)changed, x, one), 32);
+        return ordered(_mm512_mask_add_epi32(x, (__mmask16)changed, x, one), unit);
     }
     const __m512i one = _mm512_mask_mov_epi16(_mm512_set1_epi16(1), (__mmask32)negative, minus);
-    return ordered(_mm512_mask_add_epi16(x, (__mmask32)changed, x, one), 16);
+    return ordered(_mm512_mask_add_epi16(x, (__mmask32)changed, x, one), unit);
 }
 
 TLC_AVX512_INLINE void move(uint8_t *weights, size_t n, const uint64_t *changed, const uint64_t *negative,
-                            unsigned width)
+                            tlc_weight_unit unit)
 {
-    const unsigned lanes = 8 * BYTES / width;
+    const unsigned width = tlc_unit_width(unit), lanes = 8 * BYTES / width;
     size_t i = 0;
 
     for (; n - i >= WORD; i += WORD) {
@@ -103,7 +162,7 @@ TLC_AVX512_INLINE void move(uint8_t *weights, size_t n, const uint64_t *changed,
 
         TLC_UNROLL
         for (unsigned k = 0; k < WORD; k += lanes, at += BYTES) {
-            const __m512i x = moved(_mm512_loadu_si512(at), any >> k, minus >> k, width);
+            const __m512i x = moved(_mm512_loadu_si512(at), any >> k, minus >> k, unit);
             if (width == 32)
                 _mm512_mask_storeu_epi32(at, (__mmask16)(any >> k), x);
             else
@@ -111,7 +170,7 @@ TLC_AVX512_INLINE void move(uint8_t *weights, size_t n, const uint64_t *changed,
         }
     }
     if (i < n)
-        tlc_delta_move_word(weights, i, changed[i / WORD], negative[i / WORD], width);
+        tlc_delta_move_word(weights, i, changed[i / WORD], negative[i / WORD], unit);
 }
 
 /* The sum of the lanes up to each, within each four. */
@@ -173,11 +232,11 @@ TLC_AVX512 uint64_t tlc_delta_extras16_avx512(const uint8_t *bytes, size_t size,
 
 TLC_AVX512 void tlc_delta_move16_avx512(void *weights, size_t n, const uint64_t *changed, const uint64_t *negative)
 {
-    move(weights, n, changed, negative, 16);
+    move(weights, n, changed, negative, TLC_UNIT_F16);
 }
 
 TLC_AVX512 void tlc_delta_move32_avx512(void *weights, size_t n, const uint64_t *changed, const uint64_t *negative)
 {
-    move(weights, n, changed, negative, 32);
+    move(weights, n, changed, negative, TLC_UNIT_F32);
 }
 #endif

@@ -227,9 +227,21 @@ KERNEL(size_t, golomb_read, (const tlc_golomb_codes *codes, tlc_golomb_run *run,
 KERNEL(uint64_t, delta16, (const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
                            uint64_t *large), avx2, avx512, neon)
 
-/* The same for weights of 32 bits. */
+/* The same for weights of 32, 8 and 4 bits. Of 4 bits the first one of a byte is its lower half, and n is even. */
 KERNEL(uint64_t, delta32, (const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
                            uint64_t *large), avx2, avx512, neon)
+KERNEL(uint64_t, delta8, (const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
+                          uint64_t *large), avx2, avx512, neon)
+KERNEL(uint64_t, delta4, (const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
+                          uint64_t *large), avx2, avx512, neon)
+
+/* The same for integers, where ordered(x) is x. */
+KERNEL(uint64_t, delta_u32, (const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
+                             uint64_t *large), avx2, avx512, neon)
+KERNEL(uint64_t, delta_u8, (const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
+                            uint64_t *large), avx2, avx512, neon)
+KERNEL(uint64_t, delta_u4, (const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,
+                            uint64_t *large), avx2, avx512, neon)
 
 /* Moves those of n weights whose bit of changed is 1: ordered(x) becomes ordered(x) + 1, or ordered(x) - 1 where the
  * bit of negative is 1, too. Masks are as delta16 makes them. */

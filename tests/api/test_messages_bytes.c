@@ -416,13 +416,14 @@ TEST(deltas)
     SAYS(tlc_delta_apply(d.bytes, d.len, TLC_F32, other, N, &opt), TLC_ERR_BASE, words);
     SAYS(tlc_delta_apply(NULL, 9, TLC_F32, base, N, &opt), TLC_ERR_PARAM, "src is NULL, but len is 9");
     SAYS(tlc_delta_apply(d.bytes, d.len, TLC_F32, NULL, N, &opt), TLC_ERR_PARAM, "weights is NULL, but n is 100");
-    SAYS(tlc_delta_apply(d.bytes, d.len, (tlc_dtype)5, base, N, &opt), TLC_ERR_PARAM, "dtype is 5: ");
+    SAYS(tlc_delta_apply(d.bytes, d.len, (tlc_dtype)11, base, N, &opt), TLC_ERR_PARAM,
+         "dtype is 11: TLC_F32 (0) to TLC_F64 (10)");
     opt = TOLD(tlc_delta_options);
     require_status(tlc_delta_apply(d.bytes, d.len, TLC_F32, base, N, &opt), TLC_OK);
     require(!*message);
     d.bytes[1] = 9;
     SAYS(tlc_delta_apply(d.bytes, d.len, TLC_F32, base, N, &opt), TLC_ERR_VERSION,
-         "byte 1, the format version of a delta of weights (threelc/delta.h), is 9: this library reads 1");
+         "byte 1, the format version of a delta of weights (threelc/delta.h), is 9: this library reads 1 to 2");
 }
 
 TEST(making_deltas)
@@ -440,7 +441,9 @@ TEST(making_deltas)
     SAYS(tlc_delta_compress(TLC_F32, x, x, N, NULL, ROOM, &len, &opt), TLC_ERR_PARAM, "dst is NULL");
     SAYS(tlc_delta_compress(TLC_F32, x, x, N, dst, ROOM, NULL, &opt), TLC_ERR_PARAM, "written is NULL");
     SAYS(tlc_delta_compress(TLC_F32, x, NULL, N, dst, ROOM, &len, &opt), TLC_ERR_PARAM, "next is NULL, but n is 100");
-    SAYS(tlc_delta_compress((tlc_dtype)9, x, x, N, dst, ROOM, &len, &opt), TLC_ERR_PARAM, "dtype is 9: ");
+    SAYS(tlc_delta_compress((tlc_dtype)-1, x, x, N, dst, ROOM, &len, &opt), TLC_ERR_PARAM, "dtype is -1: ");
+    SAYS(tlc_delta_compress(TLC_U4, x, x, N - 1, dst, ROOM, &len, &opt), TLC_ERR_PARAM,
+         "n is 99, an odd number, and u4 has two weights in a byte");
     SAYS(tlc_delta_compress(TLC_F32, x, x, SIZE_MAX, dst, ROOM, &len, &opt), TLC_ERR_SIZE, "n is ... address space");
     SAYS((opt.without_digests = 2, tlc_delta_digest(TLC_F32, x, N, &digest, &opt)), TLC_ERR_PARAM,
          "without_digests is 2: 0 or 1");

@@ -24,21 +24,20 @@ static void open_sample(sample *s, tlc_dtype dtype, size_t n, size_t steps, unsi
 
     s->dtype = dtype;
     s->n = n;
-    s->base = bytes(n * dtype_size[dtype]);
-    uint8_t *next = bytes(n * dtype_size[dtype]);
-    fill_grad(DATA_LAPLACE, n, dtype, s->base, n);
+    s->base = bytes(weights_size(dtype, n));
+    uint8_t *next = bytes(weights_size(dtype, n));
+    fill_weights(n, dtype, s->base, n);
     for (size_t i = 0; i < n; i++) {
-        uint32_t x = 0;
-        memcpy(&x, s->base + i * dtype_size[dtype], dtype_size[dtype]);
+        uint64_t x = weight_at(dtype, s->base, i);
         if (!rng_below(&r, one_in))
-            x += (uint32_t)rng_below(&r, 2 * steps + 1) - (uint32_t)steps;
-        memcpy(next + i * dtype_size[dtype], &x, dtype_size[dtype]);
+            x += rng_below(&r, 2 * steps + 1) - steps;
+        put_weight(dtype, next, i, x);
     }
     require_status(tlc_delta_bound(dtype, n, &bound), TLC_OK);
     s->frame = bytes(bound);
     require_status(tlc_delta_compress(dtype, steps ? s->base : NULL, next, n, s->frame, bound, &s->len, NULL), TLC_OK);
     arena_open(&s->src, bound);
-    arena_open(&s->weights, n * dtype_size[dtype]);
+    arena_open(&s->weights, weights_size(dtype, n));
     free(next);
 }
 
@@ -53,7 +52,7 @@ static void close_sample(sample *s)
 /* Applies len bytes, between guard pages. After an error the weights are as they were. */
 static tlc_status apply(sample *s, const uint8_t *frame, size_t len)
 {
-    const size_t size = s->n * dtype_size[s->dtype];
+    const size_t size = weights_size(s->dtype, s->n);
     const uint8_t *src = arena_copy(&s->src, frame, len, 1);
     uint8_t *weights = arena_copy(&s->weights, s->base, size, 1);
     tlc_delta_info info = {.struct_size = sizeof info};
@@ -80,15 +79,15 @@ static void seal(uint8_t *frame, size_t len)
 
 static void each_sample(void (*test)(sample *s))
 {
-    FOR_EACH_DTYPE(dtype)
-        for (size_t i = 0; i < COUNT(steps_of); i++)
-            for (unsigned one_in = 1; one_in < 50; one_in += 24) {
-                sample s;
-                at = (place){.dtype = dtype, .n = SMALL, .i = i, .note = one_in == 1 ? "all" : "some"};
-                open_sample(&s, dtype, SMALL, steps_of[i], one_in);
-                test(&s);
-                close_sample(&s);
-            }
+    FOR_EACH_WEIGHT_DTYPE(dtype)
+    for (size_t i = 0; i < COUNT(steps_of); i++)
+        for (unsigned one_in = 1; one_in < 50; one_in += 24) {
+            sample s;
+            at = (place){.dtype = dtype, .n = SMALL, .i = i, .note = one_in == 1 ? "all" : "some"};
+            open_sample(&s, dtype, SMALL, steps_of[i], one_in);
+            test(&s);
+            close_sample(&s);
+        }
 }
 
 static void truncate_sample(sample *s)

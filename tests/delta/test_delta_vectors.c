@@ -8,14 +8,19 @@
 
 static octets weights(const char *hex, tlc_dtype dtype)
 {
-    return elements(hex, dtype_size[dtype], 1);
+    return elements(hex, weights_size(dtype, 2) / 2, 1); /* bytes of halves of a byte are as they are */
+}
+
+static size_t count_of(octets b, tlc_dtype dtype)
+{
+    return weight_bits(dtype) == 4 ? 2 * b.len : b.len / weights_size(dtype, 1);
 }
 
 static void good(const line *r, tlc_dtype dtype, const tlc_delta_options *opt)
 {
     const int has_base = strcmp(get(r, "base"), "null") != 0;
     octets want = unhex(get(r, "frame"), 1), next = weights(get(r, "next"), dtype), base = {NULL, 0};
-    const size_t n = next.len / dtype_size[dtype];
+    const size_t n = count_of(next, dtype);
     size_t bound = 0, written = 0;
 
     if (has_base)
@@ -38,7 +43,7 @@ static void altered(const line *r, tlc_dtype dtype, const tlc_delta_options *opt
            before = weights(get(r, "base"), dtype);
     tlc_delta_info info = {.struct_size = sizeof info};
 
-    expect_status(tlc_delta_apply(frame.p, frame.len, dtype, mine.p, mine.len / dtype_size[dtype], opt), want,
+    expect_status(tlc_delta_apply(frame.p, frame.len, dtype, mine.p, count_of(mine, dtype), opt), want,
                   "tlc_delta_apply");
     octets after = want ? before : weights(get(r, "next"), dtype);
     expect(same(mine.p, after.p, after.len), "weights");

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * The first byte of the input is a dtype and a kind. Kind 0: a frame of a delta follows. After an error weights must be
- * unchanged; after a success they are the same on every ISA, and a delta that is made of them must be applied alike. A
- * frame that has a digest of its base is also tried with that of the weights here.
+ * The first byte of the input is a kind and a dtype, of gradients or of others. Kind 0: a frame of a delta follows.
+ * After an error weights must be unchanged; after a success they are the same on every ISA, and a delta that is made of
+ * them must be applied alike. A frame that has a digest of its base is also tried with that of the weights here.
  * Kinds 1 and 2: weights follow, base and next or next alone. They must come out as they went in.
  */
 #include "fuzz.h"
@@ -26,22 +26,24 @@ static uint8_t *compressed(const uint8_t *base, const uint8_t *next, size_t n, t
 /* A copy of n weights, which are little-endian in the input, so that they are the same on every machine. */
 static uint8_t *weights_of(const uint8_t *src, size_t n)
 {
-    const size_t size = dtype_size[dtype];
-    uint8_t *copy = bytes(n * size);
+    const size_t size = weights_size(dtype, n);
+    uint8_t *copy = bytes(size);
 
-    for (size_t i = 0; i < n * size; i++)
+    for (size_t i = 0; i < size; i++) {
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
         copy[i] = src[i];
 #else
-        copy[i] = src[i / size * size + (size - 1 - i % size)];
+        const size_t each = weight_bits(dtype) < 8 ? 1 : weight_bits(dtype) / 8;
+        copy[i] = src[i / each * each + (each - 1 - i % each)];
 #endif
+    }
     return copy;
 }
 
 /* base NULL: there is none. */
 static void round_trip(const uint8_t *base, const uint8_t *next, size_t n)
 {
-    const size_t size = n * dtype_size[dtype];
+    const size_t size = weights_size(dtype, n);
     size_t len = 0, again = 0;
     uint8_t *frame = compressed(base, next, n, TLC_ISA_SCALAR, &len), *mine = bytes(size);
 
@@ -66,9 +68,11 @@ static void round_trip(const uint8_t *base, const uint8_t *next, size_t n)
 /* n as the frame claims it, and the bytes before it ends; 0 if there are too few. */
 static size_t claimed(const uint8_t *src, size_t len, uint64_t *n)
 {
+    const size_t first = len > 1 && src[1] == 2 ? 4 : 3;
+
     *n = 0;
-    for (size_t i = 3; i < len && i < 13; i++) {
-        *n |= (uint64_t)(src[i] & 127) << 7 * (i - 3);
+    for (size_t i = first; i < len && i < first + 10; i++) {
+        *n |= (uint64_t)(src[i] & 127) << 7 * (i - first);
         if (src[i] < 128)
             return i + 1;
     }
@@ -79,11 +83,12 @@ static tlc_status one_frame(const uint8_t *src, size_t len)
 {
     uint64_t claim;
     (void)claimed(src, len, &claim);
-    const size_t n = claim <= MOST_VALUES ? (size_t)claim : MOST_VALUES, size = n * dtype_size[dtype];
+    const size_t most = claim <= MOST_VALUES ? (size_t)claim : MOST_VALUES;
+    const size_t n = weight_bits(dtype) == 4 ? most / 2 * 2 : most, size = weights_size(dtype, n);
     uint8_t *base = bytes(size), *next = bytes(size), *mine = bytes(size);
     tlc_delta_info info = {.struct_size = sizeof info};
 
-    fill_grad(DATA_LAPLACE, 5, dtype, base, n);
+    fill_weights(5, dtype, base, n);
     if (size)
         memcpy(next, base, size);
     at = (place){.n = n, .dtype = dtype, .isa = TLC_ISA_SCALAR};
@@ -100,7 +105,7 @@ static tlc_status one_frame(const uint8_t *src, size_t len)
         require(tlc_delta_apply(src, len, dtype, mine, n, &opt) == status && same(mine, next, size));
     }
     if (!status) {
-        fuzz_fold(next, n, dtype_size[dtype]);
+        fuzz_fold(next, weight_bits(dtype) < 8 ? size : n, weight_bits(dtype) < 8 ? 1 : weight_bits(dtype) / 8);
         round_trip(base, next, n);
     }
     free(base);
@@ -114,11 +119,12 @@ static void with_our_base(const uint8_t *data, size_t size)
     uint64_t n, digest;
     size_t head = claimed(data, size, &n);
 
-    if (!head || size < head + 20 || n > MOST_VALUES || (data[2] & (DIGESTS | NO_BASE)) != DIGESTS)
+    if (!head || size < head + 20 || n > MOST_VALUES || (weight_bits(dtype) == 4 && n % 2) ||
+        (data[2] & (DIGESTS | NO_BASE)) != DIGESTS)
         return;
-    uint8_t *frame = bytes(size), *base = bytes((size_t)n * dtype_size[dtype]);
+    uint8_t *frame = bytes(size), *base = bytes(weights_size(dtype, (size_t)n));
     memcpy(frame, data, size);
-    fill_grad(DATA_LAPLACE, 5, dtype, base, (size_t)n);
+    fill_weights(5, dtype, base, (size_t)n);
     require_status(tlc_delta_digest(dtype, base, (size_t)n, &digest, NULL), TLC_OK);
     for (size_t i = 0; i < 8; i++)
         frame[head + i] = (uint8_t)(digest >> 8 * i);
@@ -132,11 +138,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (!size || size > MOST_INPUT)
         return 0;
     const unsigned kind = data[0] >> 2 & 3;
-    dtype = (tlc_dtype)((data[0] & 3) % 3);
-    const size_t n = (size - 1) / dtype_size[dtype] / (kind == 1 ? 2 : 1);
+    dtype = (tlc_dtype)(data[0] & 16 ? 3 + (data[0] >> 5) : (data[0] & 3) % 3);
+    const size_t each = weight_bits(dtype) < 8 ? 1 : weight_bits(dtype) / 8;
+    const size_t n = (size - 1) / each / (kind == 1 ? 2 : 1) * (weight_bits(dtype) < 8 ? 2 : 1);
     if (kind) {
         uint8_t *first = weights_of(data + 1, n),
-                *second = weights_of(data + 1 + (kind == 1) * n * dtype_size[dtype], n);
+                *second = weights_of(data + 1 + (kind == 1 ? weights_size(dtype, n) : 0), n);
         round_trip(kind == 1 ? first : NULL, second, n);
         free(first);
         free(second);

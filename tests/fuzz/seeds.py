@@ -114,7 +114,9 @@ def npy(vectors):
 def delta(vectors):
     """a byte with dtype and kind; a frame, or base and next one after the other"""
     for r in records(vectors, 'delta.txt'):
-        dtype = ('f32', 'f16', 'bf16').index(r['dtype'][0])
+        number = ('f32', 'f16', 'bf16', 'f8_e4m3', 'f8_e5m2', 'f4_e2m1', 'u8', 'u4', 'i32', 'i64',
+                  'f64').index(r['dtype'][0])
+        dtype = number if number < 3 else 16 | (number - 3) << 5
         yield bytes([dtype]) + bytes.fromhex(r['frame'][0])
         if 'status' not in r and r['base'][0] != 'null':
             yield bytes([dtype | 4]) + bytes.fromhex(r['base'][0] + r['next'][0])

@@ -10,7 +10,7 @@
 
 enum { CHECK_SLOTS = 11, CHECK_OPERANDS = 5, CHECK_EXTRA = 2048 };
 
-typedef enum value_type { F32 = 1, HALF, BYTE, SYMBOL, WORD, BITS, MASK } value_type;
+typedef enum value_type { F32 = 1, HALF, BYTE, SYMBOL, WORD, BITS, MASK, NIBBLE } value_type;
 
 enum { /* operand.io */
        IN = 1,
@@ -120,10 +120,10 @@ static inline size_t type_size(value_type type)
     return type == MASK ? 8 : type == F32 || type == WORD ? 4 : type == HALF ? 2 : 1;
 }
 
-/* Of n values; BITS is a bit for each in bytes, MASK in words of 64. */
+/* Of n values; BITS is a bit for each in bytes, MASK in words of 64, NIBBLE half a byte, for an even number. */
 static inline size_t type_bytes(value_type type, size_t n)
 {
-    return type == BITS ? (n + 7) / 8 : type == MASK ? (n + 63) / 64 * 8 : n * type_size(type);
+    return type == BITS ? (n + 7) / 8 : type == NIBBLE ? n / 2 : type == MASK ? (n + 63) / 64 * 8 : n * type_size(type);
 }
 
 /* check_inputs.c */

@@ -8,8 +8,8 @@ static const char *const delta_kinds[] = {"one step apart", "few differ",  "equa
                                           "any bits",       "around zero", "extremes"};
 enum { STEPS, FEW, EQUAL, ANY, ZEROS, EXTREMES };
 
-/* Weights of `width` bits. */
-static void fill_weights(uint8_t *base, uint8_t *next, size_t n, int kind, unsigned width)
+/* n units of `width` bits. */
+static void fill_units(uint8_t *base, uint8_t *next, size_t n, int kind, unsigned width)
 {
     static const uint32_t extremes[] = {0, 1, 0x7f, 0x7fff, 0x8000, 0x8001, 0xffff, 0x7fffffff, 0x80000000, 0xffffffff};
     const size_t size = width / 8;
@@ -25,36 +25,47 @@ static void fill_weights(uint8_t *base, uint8_t *next, size_t n, int kind, unsig
             x = (uint32_t)rng_below(3) | (rng() & 1 ? 1u << (width - 1) : 0);
             y = (uint32_t)rng_below(3) | (rng() & 1 ? 1u << (width - 1) : 0);
         } else if (kind == EXTREMES) {
-            x = extremes[rng_below(COUNT(extremes))];
-            y = extremes[rng_below(COUNT(extremes))];
+            const unsigned down = width < 16 ? 16 - width : 0; /* of 16 bits those of the fewer ones */
+            x = extremes[rng_below(COUNT(extremes))] >> down;
+            y = extremes[rng_below(COUNT(extremes))] >> down;
         }
         uint16_t low_x = (uint16_t)x, low_y = (uint16_t)y;
-        memcpy(base + i * size, width == 32 ? (void *)&x : (void *)&low_x, size);
-        memcpy(next + i * size, width == 32 ? (void *)&y : (void *)&low_y, size);
+        uint8_t least_x = (uint8_t)x, least_y = (uint8_t)y;
+        memcpy(base + i * size, width == 32 ? (void *)&x : width == 16 ? (void *)&low_x : (void *)&least_x, size);
+        memcpy(next + i * size, width == 32 ? (void *)&y : width == 16 ? (void *)&low_y : (void *)&least_y, size);
     }
 }
 
-static int fill_delta16(check_args *a, int kind)
+#define FILL(name, width)                                                                                              \
+    static int fill_##name(check_args *a, int kind)                                                                    \
+    {                                                                                                                  \
+        fill_units(a->p[0], a->p[1], a->n, kind, width);                                                               \
+        return 1;                                                                                                      \
+    }
+FILL(delta8, 8)
+FILL(delta16, 16)
+FILL(delta32, 32)
+
+static int fill_nibbles(check_args *a, int kind)
 {
-    fill_weights(a->p[0], a->p[1], a->n, kind, 16);
+    fill_units(a->p[0], a->p[1], a->n / 2, kind, 8);
     return 1;
 }
 
-static int fill_delta32(check_args *a, int kind)
-{
-    fill_weights(a->p[0], a->p[1], a->n, kind, 32);
-    return 1;
-}
-
+CALL_RESULT(delta4, delta4(a->p[0], a->p[1], a->n / 2 * 2, a->p[2], a->p[3], a->p[4]))
+CALL_RESULT(delta8, delta8(a->p[0], a->p[1], a->n, a->p[2], a->p[3], a->p[4]))
 CALL_RESULT(delta16, delta16(a->p[0], a->p[1], a->n, a->p[2], a->p[3], a->p[4]))
 CALL_RESULT(delta32, delta32(a->p[0], a->p[1], a->n, a->p[2], a->p[3], a->p[4]))
+CALL_RESULT(delta_u8, delta_u8(a->p[0], a->p[1], a->n, a->p[2], a->p[3], a->p[4]))
+CALL_RESULT(delta_u4, delta_u4(a->p[0], a->p[1], a->n / 2 * 2, a->p[2], a->p[3], a->p[4]))
+CALL_RESULT(delta_u32, delta_u32(a->p[0], a->p[1], a->n, a->p[2], a->p[3], a->p[4]))
 
 /* Masks as delta16 makes them: negative ones are among the changed. */
 static void fill_moves(check_args *a, int kind, unsigned width)
 {
     uint64_t *changed = a->p[1], *negative = a->p[2];
 
-    fill_weights(a->p[0], a->p[0], a->n, kind, width);
+    fill_units(a->p[0], a->p[0], a->n, kind, width);
     for (size_t i = 0; i < (a->n + 63) / 64; i++) {
         changed[i] = kind == EQUAL ? 0 : kind == FEW || kind == KIND_BENCH ? (uint64_t)1 << rng_below(64) : rng();
         if (i == a->n / 64)
@@ -85,7 +96,7 @@ static int fill_extras16(check_args *a, int kind)
     uint8_t *stream = a->p[0], *class = a->p[1];
     size_t bits = 0;
 
-    fill_weights(a->p[2], a->p[2], a->n, kind, 16);
+    fill_units(a->p[2], a->p[2], a->n, kind, 16);
     a->base = kind == KIND_BENCH ? 0 : rng_below(40); /* the first bit */
     for (size_t i = 0; i < a->n; i++) {
         class[i] = (uint8_t)(kind == EQUAL ? 0 : kind == EXTREMES ? 16 : rng_below(kind == STEPS ? 4 : 17));
@@ -109,6 +120,20 @@ const check_kernel check_delta_kernels[] = {
                    {"large", MASK, OUT, 1}}, 0, delta_kinds, COUNT(delta_kinds), fill_delta16, call_delta16, NULL},
     {OF(delta32), {{"base", F32, IN, 1}, {"next", F32, IN, 1}, {"changed", MASK, OUT, 1}, {"negative", MASK, OUT, 1},
                    {"large", MASK, OUT, 1}}, 0, delta_kinds, COUNT(delta_kinds), fill_delta32, call_delta32, NULL},
+    {OF(delta8), {{"base", BYTE, IN, 1}, {"next", BYTE, IN, 1}, {"changed", MASK, OUT, 1}, {"negative", MASK, OUT, 1},
+                  {"large", MASK, OUT, 1}}, BYTE_SIDE, delta_kinds, COUNT(delta_kinds), fill_delta8, call_delta8, NULL},
+    {OF(delta4), {{"base", NIBBLE, IN, 1}, {"next", NIBBLE, IN, 1}, {"changed", MASK, OUT, 1},
+                  {"negative", MASK, OUT, 1}, {"large", MASK, OUT, 1}}, BYTE_SIDE, delta_kinds, COUNT(delta_kinds),
+     fill_nibbles, call_delta4, NULL},
+    {OF(delta_u32), {{"base", WORD, IN, 1}, {"next", WORD, IN, 1}, {"changed", MASK, OUT, 1},
+                     {"negative", MASK, OUT, 1}, {"large", MASK, OUT, 1}}, 0, delta_kinds, COUNT(delta_kinds),
+     fill_delta32, call_delta_u32, NULL},
+    {OF(delta_u8), {{"base", BYTE, IN, 1}, {"next", BYTE, IN, 1}, {"changed", MASK, OUT, 1}, {"negative", MASK, OUT, 1},
+                    {"large", MASK, OUT, 1}}, BYTE_SIDE, delta_kinds, COUNT(delta_kinds), fill_delta8, call_delta_u8,
+     NULL},
+    {OF(delta_u4), {{"base", NIBBLE, IN, 1}, {"next", NIBBLE, IN, 1}, {"changed", MASK, OUT, 1},
+                    {"negative", MASK, OUT, 1}, {"large", MASK, OUT, 1}}, BYTE_SIDE, delta_kinds, COUNT(delta_kinds),
+     fill_nibbles, call_delta_u4, NULL},
     {OF(delta_move16), {{"weights", HALF, OUT, 1}, {"changed", MASK, IN, 1}, {"negative", MASK, IN, 1}}, 0, delta_kinds,
      COUNT(delta_kinds), fill_move16, call_delta_move16, NULL},
     {OF(delta_move32), {{"weights", F32, OUT, 1}, {"changed", MASK, IN, 1}, {"negative", MASK, IN, 1}}, 0, delta_kinds,

@@ -1,14 +1,25 @@
 # SPDX-License-Identifier: MIT
 """Deltas of weights, and models that follow another."""
+import json
 import unittest
+import zlib
 
 import numpy
 import threelc
 import threelc.torch
 import torch
 from test_weight_sync import bits
+from threelc import _bundles
 
 RANDOM = numpy.random.default_rng(1)
+
+
+QUANTIZED = ("float8_e4m3fn", "float8_e5m2", "float8_e8m0fnu", "float4_e2m1fn_x2", "uint8", "int8", "bool", "int32",
+             "int64", "float64")
+
+
+def as_bytes(tensor):
+    return tensor.contiguous().view(torch.uint8).tolist()
 
 
 def trained(model, steps=1, rate=1e-5):
@@ -65,6 +76,58 @@ class Deltas(unittest.TestCase):
         threelc.delta.apply(threelc.delta.compress(None, halves, dtype="bf16"), weights, dtype="bf16")
         self.assertEqual(weights.tobytes(), halves.tobytes())
 
+    def test_serving_dtypes(self):
+        """Each dtype of PyTorch that has no gradients in the library, with the dtype that the delta says."""
+        names = {"float8_e4m3fn": "F8_E4M3", "float8_e5m2": "F8_E5M2", "float8_e4m3fnuz": "F8_E4M3",
+                 "float8_e5m2fnuz": "F8_E5M2", "float8_e8m0fnu": "U8", "float4_e2m1fn_x2": "F4_E2M1", "uint8": "U8",
+                 "int8": "U8", "bool": "U8", "int32": "I32", "uint32": "I32", "int64": "I64", "uint64": "I64",
+                 "float64": "F64"}
+        for name, kind in names.items():
+            if not hasattr(torch, name):
+                continue
+            base = torch.randint(0, 2, (3, 40000), dtype=torch.uint8).repeat(1, 8)
+            following = base ^ (torch.rand(base.shape) < 0.01).to(torch.uint8)
+            base, following = (bits.view(getattr(torch, name)) for bits in (base, following))
+            for start in (base, None):
+                frame = threelc.delta.compress(start, following)
+                info = threelc.delta.inspect(frame)
+                self.assertEqual((info.dtype.name, info.n, info.version),
+                                 (kind, base.numel() * (2 if kind == "F4_E2M1" else 1), 2))
+                self.assertEqual(info.result_digest, threelc.delta.digest(following))
+                weights = base.clone()
+                if start is None:
+                    weights.view(torch.uint8).zero_()
+                threelc.delta.apply(frame, weights)
+                self.assertTrue(torch.equal(weights.view(torch.uint8), following.view(torch.uint8)))
+            self.assertLess(len(threelc.delta.compress(base, following)), base.numel() * base.element_size() / 7)
+
+    def test_bits_with_a_name(self):
+        """What numpy has no dtype for."""
+        base = RANDOM.integers(0, 256, 4000, "u1")
+        following = base + (RANDOM.random(4000) < 0.01).astype("u1")
+        frames = {}
+        for dtype in ("f8_e4m3", "f8_e5m2", "f4_e2m1", "u8", "u4"):
+            frames[dtype] = threelc.delta.compress(base, following, dtype=dtype)
+            weights = base.copy()
+            threelc.delta.apply(frames[dtype], weights, dtype=dtype)
+            self.assertEqual(weights.tobytes(), following.tobytes())
+        self.assertEqual(len(set(frames.values())), 5)
+        self.assertEqual(threelc.delta.inspect(frames["u4"]).n, 8000)
+        with self.assertRaisesRegex(threelc.ParameterError, "the delta is for f8_e5m2 weights, the caller has f8_e4m3"):
+            threelc.delta.apply(frames["f8_e5m2"], base, dtype="f8_e4m3")
+
+    def test_other_dtypes(self):
+        """Weights that deltas do not have, and gradients that no codec has."""
+        for values, dtype, words in ((numpy.zeros(4, "i2"), None, 'not int16; .*dtype="bf16"'),
+                                     (numpy.zeros(4, "c8"), None, "a dtype of threelc.DType, not complex64"),
+                                     (numpy.zeros(4, "f4"), "f8_e4m3", "values of float8_e4m3fn, not float32"),
+                                     (numpy.zeros(4, "u1"), "f7", "weights are one of f32, f16, .*, f64, not f7")):
+            with self.assertRaisesRegex(TypeError, words):
+                threelc.delta.digest(values, dtype=dtype)
+        for dtype in (threelc.DType.F8_E4M3, "u8", "float64"):
+            with self.assertRaisesRegex(TypeError, "values are float32, float16 or bfloat16, not "):
+                threelc.Context(4, "3lc", dtype=dtype)
+
     def test_any_threads_make_the_same_bytes(self):
         base = RANDOM.standard_normal(400000).astype("f4")
         following = base * (1 + 1e-6 * (RANDOM.random(400000) < 0.1).astype("f4"))
@@ -119,11 +182,67 @@ class WeightSync(unittest.TestCase):
                 receiver.receive(message)
                 sizes.append(len(message))
                 mine, theirs = bits(source), bits(served)
-                for name in mine:
-                    if not name.endswith("num_batches_tracked"):
-                        self.assertEqual(mine[name], theirs[name], name)
+                self.assertEqual(mine, theirs)
                 trained(source, 1, 1e-6)
             self.assertLess(max(sizes[1:]) * smaller, sizes[0])
+
+    def test_quantized(self):
+        """A model as it is served: each tensor with another dtype, one of them with others in its memory."""
+        served = {}
+        for side in ("trainer", "receiver"):
+            torch.manual_seed(len(served))
+            model = torch.nn.Module()
+            for name in QUANTIZED:
+                if hasattr(torch, name):
+                    values = torch.randint(0, 2, (64, 64), dtype=torch.uint8).view(getattr(torch, name))
+                    model.register_buffer(name, values)
+            model.scale = torch.nn.Parameter(torch.randn(64))
+            model.register_buffer("lines", model.int8[8:16].t())
+            served[side] = model
+        publisher, receiver = map(threelc.torch.WeightSync, served.values())
+        sizes = []
+        for _ in range(3):
+            message = publisher.publish()
+            receiver.receive(message)
+            sizes.append(len(message))
+            for name, tensor in served["trainer"].state_dict().items():
+                self.assertEqual(tensor.dtype, served["receiver"].state_dict()[name].dtype)
+                self.assertEqual(as_bytes(tensor), as_bytes(served["receiver"].state_dict()[name]), name)
+            for name in QUANTIZED:
+                if hasattr(torch, name):
+                    getattr(served["trainer"], name).view(torch.uint8)[3, 5] ^= 1
+        self.assertLess(max(sizes[1:]), sizes[0] / 2)
+
+    def test_variants_of_float8(self):
+        """Their bits mean other values, so they do not fit."""
+        if not hasattr(torch, "float8_e4m3fnuz"):
+            self.skipTest("this PyTorch has no float8")
+        models = [torch.nn.Module(), torch.nn.Module()]
+        for model, dtype in zip(models, (torch.float8_e4m3fn, torch.float8_e4m3fnuz)):
+            model.register_buffer("w", torch.zeros(6, dtype=torch.uint8).view(dtype))
+        with self.assertRaisesRegex(ValueError, r"w is float8_e4m3fn of shape \[6\] in the message, float8_e4m3fnuz"):
+            threelc.torch.WeightSync(models[1]).receive(threelc.torch.WeightSync(models[0]).publish())
+
+    def test_message_of_an_older_release(self):
+        """It has no counters: those stay as they are."""
+        source, served = build(1), build(2)
+        served[1].num_batches_tracked += 5
+        message = threelc.torch.WeightSync(source).publish()
+        head, *frames = _bundles.unpack(message)
+        listed = json.loads(bytes(head[4:]))
+        kept = [(entry, frame) for entry, frame in zip(listed["tensors"], frames) if entry["dtype"] == "f32"]
+        self.assertEqual(len(kept), len(listed["tensors"]) - 1)
+        listed.update(format=2, tensors=[entry for entry, _ in kept])
+        words = json.dumps(listed).encode()
+        older = _bundles.pack([zlib.crc32(words).to_bytes(4, "little") + words, *(frame for _, frame in kept)])
+        threelc.torch.WeightSync(served).receive(older)
+        self.assertEqual(served[1].num_batches_tracked, 5)
+        self.assertTrue(all(map(torch.equal, source.parameters(), served.parameters())))
+        with self.assertRaisesRegex(ValueError, "the message has no 1.num_batches_tracked"):
+            listed.update(format=3)
+            words = json.dumps(listed).encode()
+            threelc.torch.WeightSync(served).receive(
+                _bundles.pack([zlib.crc32(words).to_bytes(4, "little") + words, *(frame for _, frame in kept)]))
 
     def test_what_does_not_fit_is_named(self):
         message = threelc.torch.WeightSync(build(1)).publish()

@@ -63,7 +63,7 @@ extern const codec_case codecs[];
 extern const size_t codec_count;
 
 extern const tlc_dtype dtypes[3];
-extern const char *const dtype_name[3];
+extern const char *const dtype_name[11]; /* of weights, too */
 extern const size_t dtype_size[3];
 
 /* A codec whose decoding form begins with the same stage as this decoding form; NULL if there is none. */
@@ -78,6 +78,7 @@ const char *reserve_all(void);
 /* NOLINTBEGIN(bugprone-macro-parentheses): the arguments are names to declare */
 #define FOR_EACH_CODEC(c) for (const codec_case *c = codecs; c < codecs + codec_count; c++)
 #define FOR_EACH_DTYPE(t) for (tlc_dtype t = TLC_F32; t <= TLC_BF16; t++)
+#define FOR_EACH_WEIGHT_DTYPE(t) for (tlc_dtype t = TLC_F32; t <= TLC_F64; t++)
 /* Those that this machine supports. */
 #define FOR_EACH_ISA(isa)                                                                                              \
     for (tlc_isa isa = TLC_ISA_SCALAR; isa <= TLC_ISA_NEON; isa++)                                                     \
@@ -187,6 +188,13 @@ typedef enum data_kind {
 void fill(data_kind kind, uint64_t seed, float *x, size_t n);
 /* The same, narrowed to dtype; grad needs no alignment. */
 void fill_grad(data_kind kind, uint64_t seed, tlc_dtype dtype, void *grad, size_t n);
+
+/* Weights of any dtype that deltas know: bits and bytes, one of them as its bits, and some as trained models have. */
+unsigned weight_bits(tlc_dtype dtype);
+size_t weights_size(tlc_dtype dtype, size_t n);
+uint64_t weight_at(tlc_dtype dtype, const void *weights, size_t i);
+void put_weight(tlc_dtype dtype, void *weights, size_t i, uint64_t x);
+void fill_weights(uint64_t seed, tlc_dtype dtype, void *weights, size_t n);
 
 float *floats(size_t n); /* malloc or failure; n = 0 is fine */
 uint8_t *bytes(size_t n);

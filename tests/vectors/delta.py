@@ -2,34 +2,77 @@
 """Deltas of weights as include/threelc/delta.h and src/docs/format.md describe them, and their golden vectors."""
 import struct
 
-from ieee import Status, bits_of, corrupt_if, unwords, words
+from ieee import Status, bits_of, corrupt_if
 from model import seal
 from packing import as_bits, as_bytes, binary, golomb, read_varint, ungolomb, varint
 from record import Random, hexa
 from xxh3 import M64, xxh3_64
 
 BLOCK, PIECE = 65536, 4096
-DTYPES = {'f32': (0, 32, 23), 'f16': (1, 16, 10), 'bf16': (2, 16, 7)}  # number, bits, bits of the mantissa
+# number, bits of a unit, bits of a float's mantissa, units of a weight
+DTYPES = {'f32': (0, 32, 23, 1), 'f16': (1, 16, 10, 1), 'bf16': (2, 16, 7, 1), 'f8_e4m3': (3, 8, 3, 1),
+          'f8_e5m2': (4, 8, 2, 1), 'f4_e2m1': (5, 4, 1, 1), 'u8': (6, 8, None, 1), 'u4': (7, 4, None, 1),
+          'i32': (8, 32, None, 1), 'i64': (9, 32, None, 2), 'f64': (10, 32, None, 2)}
+GRADIENTS = ('f32', 'f16', 'bf16')  # their frames have version 1
 SAME, SPARSE, DENSE, RAW = range(4)
 MAX_CODE, MAX_ORDER, LENGTH_ROOM = 10, 31, 4
 STREAMS, TURN = 4, 1024  # of classes; the weights that one has before it is the next one's turn
 
 
-def ordered(x, bits):
-    return x ^ (1 << bits - 1) - 1 if x >> bits - 1 else x
+def words(b, dtype):
+    """little-endian weights as integers"""
+    _, bits, _, per_weight = DTYPES[dtype]
+    if bits == 4:
+        return [x for v in b for x in (v & 15, v >> 4)]
+    size = bits * per_weight // 8
+    return [int.from_bytes(b[i:i + size], 'little') for i in range(0, len(b) - size + 1, size)]
 
 
-def difference(base, after, bits):
-    d = ordered(after, bits) - ordered(base, bits) & (1 << bits) - 1
+def unwords(v, dtype):
+    _, bits, _, per_weight = DTYPES[dtype]
+    if bits == 4:
+        return bytes(v[i] | v[i + 1] << 4 for i in range(0, len(v), 2))
+    return b''.join(x.to_bytes(bits * per_weight // 8, 'little') for x in v)
+
+
+def blocks_of(weights, dtype):
+    """the units of each block: of weights of 64 bits the lower halves of many, then the upper ones"""
+    _, bits, _, per_weight = DTYPES[dtype]
+    for i in range(0, len(weights), BLOCK):
+        for plane in range(per_weight):
+            yield [x >> plane * bits & (1 << bits) - 1 for x in weights[i:i + BLOCK]]
+
+
+def weights_of(blocks, dtype):
+    _, bits, _, per_weight = DTYPES[dtype]
+    found = []
+    for i in range(0, len(blocks), per_weight):
+        found += [sum(x << plane * bits for plane, x in enumerate(halves)) for halves in zip(*blocks[i:i + per_weight])]
+    return found
+
+
+def pack(units, dtype):
+    """units of a block as little-endian bytes"""
+    return unwords(units, dtype if DTYPES[dtype][3] == 1 else 'i32')
+
+
+def ordered(x, dtype):
+    _, bits, mantissa, _ = DTYPES[dtype]
+    return x ^ (1 << bits - 1) - 1 if mantissa and x >> bits - 1 else x
+
+
+def difference(base, after, dtype):
+    bits = DTYPES[dtype][1]
+    d = ordered(after, dtype) - ordered(base, dtype) & (1 << bits) - 1
     return d - (1 << bits) if d >> bits - 1 else d
 
 
-def moved(base, d, bits):
-    return ordered(ordered(base, bits) + d & (1 << bits) - 1, bits)
+def moved(base, d, dtype):
+    return ordered(ordered(base, dtype) + d & (1 << DTYPES[dtype][1]) - 1, dtype)
 
 
-def digest(b, bits):
-    size = PIECE * bits // 8
+def digest(b, dtype):
+    size = PIECE * DTYPES[dtype][1] * DTYPES[dtype][3] // 8
     return sum(xxh3_64(b[i:i + size], i // size) for i in range(0, len(b), size)) & M64
 
 
@@ -150,11 +193,13 @@ def describe(length):
 
 def classify(x, base, dtype):
     """class, and extra bits as text"""
-    _, bits, mantissa = DTYPES[dtype]
-    if base is None:
+    _, bits, mantissa, _ = DTYPES[dtype]
+    if bits <= 8:
+        return x if base is None else difference(base, x, dtype) & (1 << bits) - 1, ''
+    if base is None and mantissa:
         sign, low = x >> bits - 1, x & (1 << mantissa) - 1
         return x >> mantissa & (1 << bits - 1 - mantissa) - 1, binary(sign, 1) + binary(low, mantissa)
-    d = difference(base, x, bits)
+    d = difference(base or 0, x, dtype)
     kind = abs(d).bit_length()
     return kind, binary(d < 0, 1) + binary(abs(d) - (1 << kind - 1), kind - 1) if d else ''
 
@@ -174,8 +219,9 @@ def dense(weights, base, dtype, most):
 
 
 def undense(b, base, n, dtype):
-    _, bits, mantissa = DTYPES[dtype]
-    classes = bits + 1 if base is not None else 1 << bits - 1 - mantissa
+    _, bits, mantissa, _ = DTYPES[dtype]
+    has_exponents = base is None and mantissa
+    classes = 1 << bits if bits <= 8 else 1 << bits - 1 - mantissa if has_exponents else bits + 1
     corrupt_if(len(b) < 2 or len(b) < 2 + (b[1] + 2) // 2 or b[0] + b[1] >= classes)
     head = 2 + (b[1] + 2) // 2
     row = [v >> shift & 15 for v in b[2:head] for shift in (4, 0)]
@@ -200,7 +246,10 @@ def undense(b, base, n, dtype):
             corrupt_if(len(text) == MAX_CODE)
             text += binary(codes_of[i // TURN % STREAMS].take(1), 1)
         c = by_code[text]
-        if base is None:
+        if bits <= 8:
+            found.append(c if base is None else moved(base[i], c, dtype))
+            continue
+        if has_exponents:
             sign = stream.take(1)
             found.append(sign << bits - 1 | c << mantissa | stream.take(mantissa))
             continue
@@ -210,7 +259,7 @@ def undense(b, base, n, dtype):
             size = 1 << c - 1 | stream.take(c - 1)
             d = -size if minus else size
             corrupt_if(c == bits and d != -(1 << bits - 1))
-        found.append(moved(base[i], d, bits))
+        found.append(moved(base[i] if base is not None else 0, d, dtype))
     for part in codes_of + [stream]:
         part.end()
     return found
@@ -219,11 +268,10 @@ def undense(b, base, n, dtype):
 # ---- frames ----
 
 def encode_block(base, after, dtype):
-    bits = DTYPES[dtype][1]
-    raw = unwords(after, dtype)
+    raw = pack(after, dtype)
     best = None
     if base is not None:
-        differences = [difference(a, b, bits) for a, b in zip(base, after)]
+        differences = [difference(a, b, dtype) for a, b in zip(base, after)]
         changed = sum(1 for d in differences if d)
         if not changed:
             return SAME, b''
@@ -238,15 +286,17 @@ def encode_block(base, after, dtype):
 
 def encode(base, after, dtype, digests=1):
     """base and after: little-endian bytes; base None: there is none"""
-    number, bits, _ = DTYPES[dtype]
-    old, new = base and words(base, dtype), words(after, dtype)
-    blocks = [encode_block(old and old[i:i + BLOCK] if base is not None else None, new[i:i + BLOCK], dtype)
-              for i in range(0, len(new), BLOCK)]
+    number, new = DTYPES[dtype][0], words(after, dtype)
+    first = dtype in GRADIENTS
+    ours = list(blocks_of(new, dtype))
+    theirs = [None] * len(ours) if base is None else blocks_of(words(base, dtype), dtype)
+    blocks = [encode_block(old, units, dtype) for old, units in zip(theirs, ours)]
     same = all(kind == SAME for kind, _ in blocks)
-    b = b'D\1' + bytes([number | 4 * digests | 8 * (base is None) | 16 * same]) + varint(len(new))
+    b = (b'D\1' if first else b'D\2') + bytes([number * first | 4 * digests | 8 * (base is None) | 16 * same])
+    b += (b'' if first else bytes([number])) + varint(len(new))
     if digests:
-        b += b'' if base is None else struct.pack('<Q', digest(base, bits))
-        b += struct.pack('<Q', digest(after, bits))
+        b += b'' if base is None else struct.pack('<Q', digest(base, dtype))
+        b += struct.pack('<Q', digest(after, dtype))
     if not same:
         b += b''.join(struct.pack('<I', kind << 30 | len(p)) for kind, p in blocks) + b''.join(p for _, p in blocks)
     return seal(b)
@@ -254,33 +304,33 @@ def encode(base, after, dtype, digests=1):
 
 def read_head(b, n, dtype):
     corrupt_if(len(b) < 8 or b[:1] != b'D')
-    if b[1] != 1:
+    if b[1] not in (1, 2):
         raise Status('VERSION')
     if b != seal(b[:-4]):
         raise Status('CHECKSUM')
     body, flags = b[:-4], b[2]
+    number, at = (flags & 3, 3) if b[1] == 1 else (b[3], 4)
     try:
-        found, at = read_varint(body, 3)
+        found, at = read_varint(body, at)
     except Status:
         found = None
     if found is not None and found != n:
         raise Status('SIZE')
-    if flags & 3 != DTYPES[dtype][0]:
+    if number != DTYPES[dtype][0]:
         raise Status('PARAM')
-    corrupt_if(found is None or flags >> 5)
+    corrupt_if(found is None or flags >> 5 or (number > 2) != (b[1] == 2) or (b[1] == 2 and flags & 3))
     return body, flags, at
 
 
 def decode(b, base, dtype):
     """base: the weights that the receiver has, little-endian bytes. Returns the next ones."""
-    bits = DTYPES[dtype][1]
-    n = len(base) * 8 // bits
+    old = words(base, dtype)
+    n = len(old)
     body, flags, at = read_head(b, n, dtype)
     digests = 8 * (not flags & 8) + 8 if flags & 4 else 0
     wanted = struct.unpack_from('<Q', body, at)[0] if digests == 16 and len(body) >= at + 16 else None
     at += digests
-    count = -(-n // BLOCK)
-    old = words(base, dtype)
+    count = -(-n // BLOCK) * DTYPES[dtype][3]
     if flags & 16:
         corrupt_if(at != len(body) or (n and flags & 8))
         new = old
@@ -288,13 +338,14 @@ def decode(b, base, dtype):
         corrupt_if(not n or len(body) < at + 4 * count)
         table = struct.unpack_from('<%dI' % count, body, at)
         at += 4 * count
-        new = []
+        blocks = []
         corrupt_if(sum(e & (1 << 30) - 1 for e in table) != len(body) - at)
-        for i, entry in enumerate(table):
-            payload, part = body[at:at + (entry & (1 << 30) - 1)], old[i * BLOCK:(i + 1) * BLOCK]
+        for entry, part in zip(table, blocks_of(old, dtype)):
+            payload = body[at:at + (entry & (1 << 30) - 1)]
             at += len(payload)
-            new += decode_block(entry >> 30, payload, None if flags & 8 else part, len(part), dtype)
-    if wanted is not None and wanted != digest(base, bits):
+            blocks.append(decode_block(entry >> 30, payload, None if flags & 8 else part, len(part), dtype))
+        new = weights_of(blocks, dtype)
+    if wanted is not None and wanted != digest(base, dtype):
         raise Status('BASE')
     return unwords(new, dtype)
 
@@ -302,13 +353,13 @@ def decode(b, base, dtype):
 def decode_block(kind, payload, base, n, dtype):
     bits = DTYPES[dtype][1]
     if kind == RAW and len(payload) == n * bits // 8:
-        return words(payload, dtype)
+        return words(payload, dtype if DTYPES[dtype][3] == 1 else 'i32')
     if kind == DENSE:
         return undense(payload, base, n, dtype)
     if kind == SAME and base is not None and not payload:
         return base
     if kind == SPARSE and base is not None:
-        return [moved(x, d, bits) for x, d in zip(base, unsparse(payload, n, bits))]
+        return [moved(x, d, dtype) for x, d in zip(base, unsparse(payload, n, bits))]
     raise Status('CORRUPT')
 
 
@@ -317,16 +368,19 @@ def decode_block(kind, payload, base, n, dtype):
 KINDS = ('same', 'one', 'few', 'many', 'all', 'any', 'signs', 'far', 'mixed')
 
 
-def weights(rnd, n, bits):
+def weights(rnd, n, dtype):
     """bell-shaped, as weights are; some zeros of both signs"""
     def one():
         v = (sum(rnd.bits(16) for _ in range(4)) / 65536 - 2) / 16
         x = bits_of(v) if rnd.bits(5) else rnd.bits(1) << 31
-        return x if bits == 32 else x >> 16
-    return [one() for _ in range(n)]
+        return x if bits == 32 else x >> 16 if bits == 16 else x >> 20 & (1 << bits) - 1
+    _, bits, _, per_weight = DTYPES[dtype]
+    return [sum(one() << bits * plane for plane in range(per_weight)) for _ in range(n)]
 
 
-def change(kind, i, x, rnd, bits):
+def change(kind, i, x, rnd, dtype):
+    _, bits, _, per_weight = DTYPES[dtype]
+    bits *= per_weight
     draw, d = rnd.bits(16), 0
     if kind == 'one':
         d = i == 3
@@ -344,44 +398,61 @@ def change(kind, i, x, rnd, bits):
         d = 0 if draw % 20 else -(1 << bits - 1) if draw & 4096 else rnd.bits(bits - 1)
     elif kind == 'mixed':  # the longest codes of magnitudes among the shortest
         d = 0 if draw % 9 else (2 if draw & 0xc000 else (1 << bits - 1) - 1) * (1 if draw & 4096 else -1)
-    return moved(x, d, bits)
+    return x + d & (1 << bits) - 1 if per_weight > 1 else moved(x, d, dtype)
 
 
 def good():
-    for dtype, (_, bits, _) in DTYPES.items():
-        for n in (0, 1, 5, 64, 200):
-            for kind in KINDS if n == 200 else ('few', 'many'):
+    for dtype in DTYPES:
+        for n in (0, 1, 5, 64, 200) if dtype in GRADIENTS else (0, 2, 6, 80):
+            for kind in KINDS if n >= 80 else ('few', 'many'):
                 name = '%s-%s-%d' % (dtype, kind, n)
                 rnd = Random('delta ' + name)
-                base = weights(rnd, n, bits)
-                after = [change(kind, i, x, rnd, bits) for i, x in enumerate(base)]
+                base = weights(rnd, n, dtype)
+                after = [change(kind, i, x, rnd, dtype) for i, x in enumerate(base)]
                 yield name, dtype, unwords(base, dtype), unwords(after, dtype), 1
             yield '%s-fresh-%d' % (dtype, n), dtype, None, unwords(after, dtype), 1
             yield '%s-plain-%d' % (dtype, n), dtype, unwords(base, dtype), unwords(after, dtype), 0
 
 
+def made_of(dtype, cases):
+    """frames of these kinds and sizes, with a base and without"""
+    for kind, n in cases:
+        rnd = Random('altered ' + kind)
+        base = weights(rnd, n, dtype)
+        after = unwords([change(kind, i, x, rnd, dtype) for i, x in enumerate(base)], dtype)
+        base = unwords(base, dtype)
+        yield kind, base, after, encode(base, after, dtype, 0)
+        yield kind + '-fresh', base, after, encode(None, after, dtype, 0)
+
+
+def forged(kind, frame, each):
+    """with a checksum that fits: a bit of a byte inverted, and shorter ones"""
+    for i in range(2, len(frame) - 4, each):
+        yield '%s-%d' % (kind, i), seal(bytes(v ^ (i == j) << i % 8 for j, v in enumerate(frame[:-4])))
+    for i in range(4, len(frame) - 4, 5 * each):
+        yield '%s-cut%d' % (kind, i), seal(frame[:i])
+
+
 def altered():
     """frames that are refused, and some that our encoder does not write"""
-    made = []
-    for kind, n in (('few', 70), ('far', 70), ('many', 40), ('mixed', 40), ('all', 30), ('any', 9), ('same', 7)):
-        rnd = Random('altered ' + kind)
-        base = weights(rnd, n, 16)
-        after = unwords([change(kind, i, x, rnd, 16) for i, x in enumerate(base)], 'bf16')
-        base = unwords(base, 'bf16')
-        made += [(kind, encode(base, after, 'bf16', 0), base), (kind + '-fresh', encode(None, after, 'bf16', 0), base)]
-    few, base = encode(base, after, 'bf16'), base
+    made = list(made_of('bf16', (('few', 70), ('far', 70), ('many', 40), ('mixed', 40), ('all', 30), ('any', 9),
+                                 ('same', 7))))
+    _, base, after, _ = made[-1]
+    few = encode(base, after, 'bf16')
     for i in range(len(few)):
-        yield 'flip%d' % i, bytes(v ^ (8 if i == j else 0) for j, v in enumerate(few)), base
-        yield 'short%d' % i, few[:i], base
-    yield 'long', few + b'\0', base
-    yield 'base', few, bytes([base[0] ^ 1]) + base[1:]
-    yield 'size', few, base[:-2]
-    yield 'unchanged', few, base
-    for kind, frame, base in made:
-        for i in range(2, len(frame) - 4):
-            yield '%s-%d' % (kind, i), seal(bytes(v ^ (i == j) << i % 8 for j, v in enumerate(frame[:-4]))), base
-        for i in range(4, len(frame) - 4, 5):
-            yield '%s-cut%d' % (kind, i), seal(frame[:i]), base
+        yield 'flip%d' % i, bytes(v ^ (8 if i == j else 0) for j, v in enumerate(few)), base, 'bf16'
+        yield 'short%d' % i, few[:i], base, 'bf16'
+    yield 'long', few + b'\0', base, 'bf16'
+    yield 'base', few, bytes([base[0] ^ 1]) + base[1:], 'bf16'
+    yield 'size', few, base[:-2], 'bf16'
+    yield 'unchanged', few, base, 'bf16'
+    for kind, base, _, frame in made:
+        for name, bad in forged(kind, frame, 1):
+            yield name, bad, base, 'bf16'
+    for dtype in ('f8_e5m2', 'f4_e2m1', 'i64'):
+        for kind, base, _, frame in made_of(dtype, (('few', 30), ('mixed', 20), ('many', 10), ('any', 6))):
+            for name, bad in forged('%s-%s' % (dtype, kind), frame, 2):
+                yield name, bad, base, dtype
 
 
 def text():
@@ -393,11 +464,12 @@ def text():
         assert decode(frame, after if base is None else base, dtype) == after, name
         out += ['name %s\ndtype %s\nbase %s\nnext %s\ndigests %d\nframe %s\n\n' %
                 (name, dtype, 'null' if base is None else hexa(base), hexa(after), digests, hexa(frame))]
-    for name, frame, base in altered():
+    for name, frame, base, dtype in altered():
         try:
-            after, status = decode(frame, base, 'bf16'), 'OK'
+            after, status = decode(frame, base, dtype), 'OK'
         except Status as e:
             after, status = None, str(e)
-        out += ['name %s\ndtype bf16\nframe %s\nbase %s\nstatus %s\n' % (name, hexa(frame), hexa(base), status)]
+        out += ['name %s\ndtype %s\nframe %s\nbase %s\nstatus %s\n' %
+                (name, dtype, hexa(frame), hexa(base), status)]
         out += ['next %s\n\n' % hexa(after) if after is not None else '\n']
     return ''.join(out)

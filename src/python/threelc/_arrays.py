@@ -3,7 +3,7 @@
 
 Arrays of values may be numpy arrays, torch tensors on the CPU, or anything with the buffer protocol or DLPack. Their
 shape does not matter, but they must be contiguous. numpy has no bfloat16: values of that dtype may also be 16-bit
-integers, as bits.
+integers, as bits, and weights of 8 and 4 bits bytes.
 
 A tensor that the library writes is treated as by an in-place operation of torch: it is refused where torch refuses
 that, and its version counter goes up, so that autograd notices if it had saved the values before. The counter goes up
@@ -27,23 +27,48 @@ _NAMES: Dict[str, DType] = {
     "f16": DType.F16, "float16": DType.F16, "torch.float16": DType.F16,
     "bf16": DType.BF16, "bfloat16": DType.BF16, "torch.bfloat16": DType.BF16,
 }
+WEIGHT_NAMES: Dict[str, DType] = {
+    **_NAMES, **{dtype.name.lower(): dtype for dtype in DType},
+    **dict.fromkeys(("float8_e4m3", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e4m3b11fnuz"), DType.F8_E4M3),
+    **dict.fromkeys(("float8_e5m2", "float8_e5m2fnuz"), DType.F8_E5M2),
+    **dict.fromkeys(("uint8", "int8", "bool", "float8_e8m0fnu"), DType.U8),
+    "float4_e2m1fn_x2": DType.F4_E2M1, "float64": DType.F64,
+    **dict.fromkeys(("int32", "uint32"), DType.I32), **dict.fromkeys(("int64", "uint64"), DType.I64),
+}
 
 
 _BITS = ("int16", "uint16")
 _HINT = '; if these are the bits of bfloat16, say so: dtype="bf16"'
 
 
+def _name(dtype: DTypeLike) -> str:
+    return dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
+
+
 def dtype_of(dtype: DTypeLike) -> DType:
-    """A DType from "f32", "bf16", numpy.float16, torch.bfloat16 and the like. TypeError: the
-    library does not have it."""
-    if isinstance(dtype, DType):
+    """A DType of gradients from "f32", "bf16", numpy.float16, torch.bfloat16 and the like. TypeError: the library does
+    not have it."""
+    if isinstance(dtype, DType) and dtype <= DType.BF16:
         return dtype
-    name = dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
+    name = _name(dtype)
     try:
         return _NAMES[name]
     except KeyError:
         hint = _HINT if name.rpartition(".")[2] in _BITS else ""
         raise TypeError(f"values are float32, float16 or bfloat16, not {name}{hint}") from None
+
+
+def weight_dtype_of(dtype: DTypeLike) -> DType:
+    """A DType of weights from "f8_e4m3", numpy.int8, torch.float8_e5m2 and the like."""
+    if isinstance(dtype, DType):
+        return dtype
+    name = _name(dtype)
+    try:
+        return WEIGHT_NAMES[name.replace("torch.", "")]
+    except KeyError:
+        known = ", ".join(each.name.lower() for each in DType)
+        hint = _HINT if name.rpartition(".")[2] in _BITS else ""
+        raise TypeError(f"weights are one of {known}, not {name}{hint}") from None
 
 
 class _Buffer(Structure):  # Py_buffer
@@ -75,15 +100,27 @@ _DL_CPU = 1
 _DL_KINDS = {0: "i", 1: "u", 2: "f", 4: "bf"}
 
 _FOREIGN = (">", "!") if sys.byteorder == "little" else ("<",)  # byte orders that are not this machine's
-_BUFFER_KINDS = {"f": "f4", "e": "f2", "H": "u2", "h": "i2", "B": "u1", "b": "i1", "c": "u1"}
-_TORCH_KINDS = {"torch.float32": "f4", "torch.float16": "f2", "torch.bfloat16": "bf2", "torch.int16": "i2",
-                "torch.uint16": "u2", "torch.uint8": "u1", "torch.int8": "i1"}
-_DTYPE_KINDS = {DType.F32: ("f4",), DType.F16: ("f2",), DType.BF16: ("bf2", "u2", "i2")}
-_KIND_DTYPES = {"f4": DType.F32, "f2": DType.F16, "bf2": DType.BF16}
+_LONG = ctypes.sizeof(ctypes.c_long)
+_BUFFER_KINDS = {"f": "f4", "e": "f2", "H": "u2", "h": "i2", "B": "u1", "b": "i1", "c": "u1", "?": "b1", "i": "i4",
+                 "I": "u4", "l": f"i{_LONG}", "L": f"u{_LONG}", "q": "i8", "Q": "u8", "d": "f8"}
 _KIND_NAMES = {"f4": "float32", "f2": "float16", "bf2": "bfloat16", "u2": "uint16", "i2": "int16", "u1": "uint8",
-               "i1": "int8", "d": "float64", "f8": "float64", "g": "float128", "i": "int32", "l": "int64", "q": "int64",
-               "I": "uint32", "L": "uint64", "Q": "uint64", "?": "bool", "O": "objects", "Zf": "complex64",
-               "Zd": "complex128"}
+               "i1": "int8", "b1": "bool", "i4": "int32", "u4": "uint32", "i8": "int64", "u8": "uint64",
+               "f8": "float64",
+               "e4m3": "float8_e4m3fn", "e5m2": "float8_e5m2", "x2": "float4_e2m1fn_x2",
+               "g": "float128", "O": "objects", "Zf": "complex64", "Zd": "complex128"}
+_TORCH_KINDS = {**{f"torch.{name}": kind for kind, name in _KIND_NAMES.items()}, "torch.float8_e4m3fnuz": "e4m3",
+                "torch.float8_e5m2fnuz": "e5m2", "torch.float8_e8m0fnu": "u1"}
+_DTYPE_KINDS = {DType.F32: ("f4",), DType.F16: ("f2",), DType.BF16: ("bf2", "u2", "i2"),
+                DType.F8_E4M3: ("e4m3", "u1", "i1"), DType.F8_E5M2: ("e5m2", "u1", "i1"),
+                DType.U8: ("u1", "i1", "b1", "e4m3", "e5m2"), DType.U4: ("u1", "i1"),
+                DType.F4_E2M1: ("x2", "u1", "i1"), DType.I32: ("i4", "u4"),
+                DType.I64: ("i8", "u8"), DType.F64: ("f8",)}
+_KIND_DTYPES = {"f4": DType.F32, "f2": DType.F16, "bf2": DType.BF16}
+_WEIGHT_KIND_DTYPES = {**_KIND_DTYPES, "e4m3": DType.F8_E4M3, "e5m2": DType.F8_E5M2, "u1": DType.U8, "i1": DType.U8,
+                       "b1": DType.U8, "x2": DType.F4_E2M1, "i4": DType.I32, "u4": DType.I32, "i8": DType.I64,
+                       "u8": DType.I64, "f8": DType.F64}
+_ML_KINDS = {name: {DType.BF16: "bf2", DType.F8_E4M3: "e4m3", DType.F8_E5M2: "e5m2"}.get(dtype, "u1")
+             for name, dtype in WEIGHT_NAMES.items() if name.startswith(("bfloat16", "float8"))}
 
 
 _ADVICE = ("Give a tensor that has values; in place of one that stands for others, such as DTensor, give these, as "
@@ -164,9 +201,9 @@ class View:
             self._of_torch(array, writable)
         elif not hasattr(array, "__array_interface__") and hasattr(array, "__dlpack__"):
             self._of_dlpack(array)
-        elif getattr(getattr(array, "dtype", None), "name", None) == "bfloat16" and hasattr(array, "view"):
-            self._of_buffer(array.view("uint16"), writable)  # a numpy array with the dtype of ml_dtypes
-            self.kind = "bf2"
+        elif getattr(getattr(array, "dtype", None), "name", None) in _ML_KINDS and hasattr(array, "view"):
+            self._of_buffer(array.view(f"uint{8 * array.dtype.itemsize}"), writable)  # with a dtype of ml_dtypes
+            self.kind = _ML_KINDS[array.dtype.name]
         else:
             self._of_buffer(array, writable)
         if not self.size:
@@ -259,6 +296,17 @@ def taken(array: Any, dtype: Optional[DTypeLike], what: str, writable: bool = Fa
         needed = "float32, float16 or bfloat16" if dtype is None else _KIND_NAMES[_DTYPE_KINDS[kind][0]]
         raise TypeError(f"{what} should have values of {needed}, not {name}{_HINT if name in _BITS else ''}")
     return view, view.size // kind.itemsize, kind
+
+
+def weights(array: Any, dtype: Optional[DTypeLike], what: str, writable: bool = False) -> Tuple[View, int, DType]:
+    """The same of weights, which may have any dtype that deltas know."""
+    view = View(array, writable, what)
+    kind = _WEIGHT_KIND_DTYPES.get(view.kind) if dtype is None else weight_dtype_of(dtype)
+    if kind is None or view.kind not in _DTYPE_KINDS[kind]:
+        name = _KIND_NAMES.get(view.kind, view.kind)
+        needed = "a dtype of threelc.DType" if kind is None else _KIND_NAMES[_DTYPE_KINDS[kind][0]]
+        raise TypeError(f"{what} should have values of {needed}, not {name}{_HINT if name in _BITS else ''}")
+    return view, 8 * view.size // kind.bits, kind
 
 
 def values(array: Any, n: int, dtype: DType, what: str, writable: bool = False) -> View:

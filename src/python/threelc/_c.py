@@ -26,16 +26,29 @@ class Numbers(enum.EnumMeta):
 
 
 class DType(enum.IntEnum, metaclass=Numbers):
-    """What the values are: binary32, binary16 or bfloat16 (tlc_dtype)."""
+    """What the values are (tlc_dtype): binary32, binary16 or bfloat16; of weights (threelc.delta) the others, too."""
 
     F32 = 0
     F16 = 1
     BF16 = 2
+    F8_E4M3 = 3
+    F8_E5M2 = 4
+    F4_E2M1 = 5
+    U8 = 6
+    U4 = 7
+    I32 = 8
+    I64 = 9
+    F64 = 10
+
+    @property
+    def bits(self) -> int:
+        """Bits of a value."""
+        return (32, 16, 16, 8, 8, 4, 8, 4, 32, 64, 64)[self]
 
     @property
     def itemsize(self) -> int:
-        """Bytes of a value."""
-        return 4 if self == DType.F32 else 2
+        """Bytes of a value; 0 where a byte has two."""
+        return self.bits // 8
 
 
 class Isa(enum.IntEnum, metaclass=Numbers):

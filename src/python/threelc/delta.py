@@ -4,7 +4,7 @@
     frame = threelc.delta.compress(base, next)       # bytes
     threelc.delta.apply(frame, weights)              # weights were base, and are next now
 
-After a step at a small learning rate few bf16 weights differ, and most of these by one unit in the last place: then a
+After a step at a small learning rate few weights differ, and most of these by one unit in the last place: then a
 frame is 30 to 200 times smaller than the weights. Any bits come out as they went in.
 """
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Optional
 
 from . import _c
-from ._arrays import DTypeLike, octets, taken
+from ._arrays import DTypeLike, octets, weights as weights_of
 from ._c import DType, Format
 from ._library import check, check_bytes, lib, message_of
 from ._parallel import call, threads_of
@@ -60,13 +60,15 @@ def compress(base: Any, next: Any, *, dtype: Optional[DTypeLike] = None, digests
              threads: Optional[int] = None) -> bytes:
     """The delta that makes `next` of `base`. base None: it has all weights, losslessly packed.
 
-    Arrays are float32, float16 or bfloat16; numpy's bfloat16 bits are 16-bit integers, with dtype="bf16". digests: of
-    base and result, 16 bytes, by which apply() finds out whether it has the right base.
+    Arrays have any of these dtypes: float32, float16, bfloat16, float8, 8-bit, 32-bit and 64-bit integers, bool,
+    float64. What numpy has no name for is given as bits and named by `dtype`: "bf16" (16-bit integers), "f8_e4m3",
+    "f8_e5m2" (bytes), "f4_e2m1", "u4" (bytes that have two values each). digests: of base and result, 16 bytes, by
+    which apply() finds out whether it has the right base.
     """
-    target, n, kind = taken(next, dtype, "next")
+    target, n, kind = weights_of(next, dtype, "next")
     source = None
     if base is not None:
-        source, found, _ = taken(base, kind, "base")
+        source, found, _ = weights_of(base, kind, "base")
         if found != n:
             raise ValueError(f"base has {found} weights, next has {n}")
     bound, written = c_size_t(), c_size_t()
@@ -83,7 +85,7 @@ def apply(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, thread
     BaseError: they are not the base; SizeError: the frame has another number of weights; CorruptError: it was altered.
     """
     source = octets(frame, "frame")
-    target, n, kind = taken(weights, dtype, "weights", writable=True)
+    target, n, kind = weights_of(weights, dtype, "weights", writable=True)
     _call(threads, n, lib.tlc_delta_apply, source.address, source.size, kind, target.address, n)
     return weights
 
@@ -103,7 +105,7 @@ def inspect(frame: Any) -> DeltaInfo:
 
 def digest(weights: Any, *, dtype: Optional[DTypeLike] = None, threads: Optional[int] = None) -> int:
     """What deltas carry of these weights: by it a machine finds the delta that it needs."""
-    view, n, kind = taken(weights, dtype, "weights")
+    view, n, kind = weights_of(weights, dtype, "weights")
     found = c_uint64()
     _call(threads, n, lib.tlc_delta_digest, kind, view.address, n, byref(found))
     return found.value

@@ -11,7 +11,8 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Optional, Set, Tuple
 import torch
 
 from .. import _bundles, delta
-from .._arrays import check_memory, check_writable, dtype_of
+from .._arrays import WEIGHT_NAMES, check_memory, check_writable, weight_dtype_of
+from .._c import DType
 from .._errors import BaseError, CorruptError, OrderError, Status
 from .._library import described
 from .._parallel import uninterrupted
@@ -19,11 +20,14 @@ from ._common.module import is_sharded, local
 from ._common.sharing import Place, check_same, dense, overlaps_itself, places, reach, values_in
 from ._common.states import TENSORS, Kind, Optionally, plain
 
-FORMAT = 2  # of messages
+FORMAT = 3  # of messages
+_FLOATS_ONLY = 2  # the format of 0.4.1, whose messages have floats of 32 and 16 bits alone
 STATE_VERSION = 1  # of state_dict()
 _STATE = Kind("WeightSync", STATE_VERSION, {"trainer": str, "sequence": int, "published": TENSORS,
                                             "heard": Optionally((str, int)), "replaced": [str]})
-_DTYPES = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+_FLOATS = {torch.float32: "f32", torch.float16: "f16", torch.bfloat16: "bf16"}
+_DTYPES = {getattr(torch, name): name for name in WEIGHT_NAMES if isinstance(getattr(torch, name, None), torch.dtype)}
+_DTYPES.update(_FLOATS)
 
 
 class _Entry(NamedTuple):
@@ -37,6 +41,7 @@ class _Entry(NamedTuple):
 
 
 class _Message(NamedTuple):
+    format: int
     trainer: str
     sequence: int
     entries: Dict[str, _Entry]
@@ -46,11 +51,12 @@ class WeightSync:
     """One side trains and publishes, others receive. A message has what changed since the last one; the first has all
     weights, packed without loss.
 
-    model: a module. Its float32, float16 and bfloat16 parameters and buffers are sent; those of a receiver have the
-    same names, shapes and dtypes, in any order. Memory that several of them share, as tied weights do, is sent once;
-    tensors that share memory in a receiver must share it in the same way in the trainer. Buffers of other dtypes, such
-    as counters, are not sent: left_out() has their names. Of a DTensor the part is sent that this rank has, for a
-    receiver that has the same part; for others gather the weights first, as full_tensor() does.
+    model: a module. Its parameters and buffers are sent; those of a receiver have the same names, shapes and dtypes, in
+    any order. Memory that several of them share, as tied weights do, is sent once; tensors that share memory in a
+    receiver must share it in the same way in the trainer. Dtypes are those of threelc.DType, such as float8 and int8;
+    buffers of others, such as complex ones, are not sent: left_out() has their names. Of a DTensor the part is sent
+    that this rank has, for a receiver that has the same part; for others gather the weights first, as full_tensor()
+    does.
 
     Messages are taken in the order in which they were published; each is taken once. Of a new trainer, which is a new
     WeightSync, the first message must have all weights; then no message of the one before is taken any more.
@@ -94,7 +100,8 @@ class WeightSync:
                 check_memory(tensor, name)
                 found[name] = tensor.detach()
             elif isinstance(tensor, torch.nn.Parameter):
-                raise TypeError(f"parameter {name} is of {tensor.dtype}; float32, float16 and bfloat16 can be sent")
+                raise TypeError(f"parameter {name} is of {tensor.dtype}, which cannot be sent: threelc.DType has those "
+                                "that can")
         return found
 
     def publish(self, *, full: bool = False) -> bytes:
@@ -137,6 +144,8 @@ class WeightSync:
         came = _message_of(message)
         mine = self._tensors()
         entries = came.entries
+        if came.format == _FLOATS_ONLY:
+            mine = {name: tensor for name, tensor in mine.items() if tensor.dtype in _FLOATS}
         if missing := sorted(mine.keys() - entries.keys()):
             raise ValueError(f"the message has no {missing[0]}")
         for name, entry in entries.items():
@@ -226,7 +235,9 @@ def _on_host(tensor: torch.Tensor) -> torch.Tensor:
 
 def _inspected(name: str, entry: _Entry) -> delta.DeltaInfo:
     info = delta.inspect(entry.frame)
-    if info.n != math.prod(entry.shape) or info.dtype != dtype_of(entry.dtype):
+    dtype = weight_dtype_of(entry.dtype)
+    in_a_byte = 2 if dtype == DType.F4_E2M1 else 1  # shapes are of bytes
+    if info.n != in_a_byte * math.prod(entry.shape) or info.dtype != dtype:
         raise CorruptError(Status.CORRUPT, f"{name} is of {info.n} weights of {info.dtype.name.lower()}")
     return info
 
@@ -251,8 +262,8 @@ def _message_of(message: Any) -> _Message:
     except (ValueError, RecursionError):
         found = None
     _need(type(found) is dict and type(found.get("format")) is int, "it has no format")
-    if found["format"] != FORMAT:
-        raise CorruptError(Status.VERSION, f"the message has format {found['format']}, not {FORMAT}")
+    if found["format"] not in (FORMAT, _FLOATS_ONLY):
+        raise CorruptError(Status.VERSION, f"the message has format {found['format']}, not {FORMAT} or {_FLOATS_ONLY}")
     trainer, sequence, listed = found.get("trainer"), found.get("sequence"), found.get("tensors")
     _need(type(trainer) is str and type(sequence) is int and sequence > 0, "it has no trainer and number")
     _need(type(listed) is list and all(type(entry) is dict for entry in listed), "it has no tensors")
@@ -262,7 +273,7 @@ def _message_of(message: Any) -> _Message:
         _need(type(entry.get("name")) is str, "a tensor has no name")
         name = plain(entry["name"])  # before 0.5.0 names were those that torch.compile() makes
         _need(name not in entries, f"two tensors have the name {name}")
-        _need(_is_numbers(entry.get("shape")) and entry.get("dtype") in list(_DTYPES.values()),
+        _need(_is_numbers(entry.get("shape")) and entry.get("dtype") in list(WEIGHT_NAMES),
               f"{name} has no shape and dtype")
         shared = "in" in entry
         frame = None if shared else next(left, None)
@@ -277,7 +288,7 @@ def _message_of(message: Any) -> _Message:
         if one.frame is None:
             _need(one.place.root in entries, f"{name} is in no tensor")
             _need(_fits(one, entries[one.place.root]), f"{name} is no part of {one.place.root}")
-    return _Message(trainer, sequence, entries)
+    return _Message(found["format"], trainer, sequence, entries)
 
 
 def _part_of(entry: Dict[str, Any], name: str) -> Tuple[Any, ...]:
