@@ -46,7 +46,7 @@
 #define TLC_API
 #endif
 
-#define TLC_VERSION 500      /* 0.5.0: major * 10000 + minor * 100 + patch */
+#define TLC_VERSION 501      /* 0.5.1: major * 10000 + minor * 100 + patch */
 #define TLC_FRAME_VERSION 1  /* the version of frames that this library writes and reads */
 #define TLC_MESSAGE_SIZE 512 /* bytes that hold every message of this header and of delta.h, with its NUL */
 
@@ -79,13 +79,12 @@ typedef enum tlc_dtype {
     TLC_BF16 = 2,    /* bfloat16: the upper half of a binary32 */
     TLC_F8_E4M3 = 3, /* 8 bits: sign, 4 of the exponent, 3 of the mantissa; all its variants */
     TLC_F8_E5M2 = 4, /* 8 bits: sign, 5 of the exponent, 2 of the mantissa; all its variants */
-    TLC_F4_E2M1 =
-        5,       /* 4 bits: sign, 2 of the exponent, 1 of the mantissa. Two in a byte, the first in its lower half */
-    TLC_U8 = 6,  /* bytes: integers, exponents (e8m0), booleans, anything */
-    TLC_U4 = 7,  /* integers of 4 bits, two in a byte, the first in its lower half */
-    TLC_I32 = 8, /* 32 bits: integers, or packed smaller ones */
-    TLC_I64 = 9, /* 64 bits */
-    TLC_F64 = 10 /* IEEE binary64: double */
+    TLC_F4_E2M1 = 5, /* 4 bits: sign, 2 of the exponent, 1 of the mantissa; two in a byte, as of TLC_U4 */
+    TLC_U8 = 6,      /* bytes: integers, exponents (e8m0), booleans, anything */
+    TLC_U4 = 7,      /* integers of 4 bits, two in a byte, the first in its lower half */
+    TLC_I32 = 8,     /* 32 bits: integers, or packed smaller ones */
+    TLC_I64 = 9,     /* 64 bits */
+    TLC_F64 = 10     /* IEEE binary64: double */
 } tlc_dtype;
 
 /* The instructions that kernels use. All have the same results. */
@@ -187,7 +186,7 @@ typedef struct tlc_message {
 /* ---- version, status, ISA ------------------------------------------------------------------------------------- */
 
 TLC_API uint32_t tlc_version(void);                  /* TLC_VERSION of the library that runs */
-TLC_API const char *tlc_version_string(void);        /* "0.5.0" */
+TLC_API const char *tlc_version_string(void);        /* "0.5.1" */
 TLC_API const char *tlc_status_string(tlc_status s); /* one line of text; never NULL, for any s */
 TLC_API int tlc_isa_supported(tlc_isa isa);          /* 1 if it is built in, and the CPU and its OS can run it */
 TLC_API const char *tlc_isa_name(tlc_isa isa);       /* "auto", "scalar", "avx2", "avx512", "neon"; else "unknown" */

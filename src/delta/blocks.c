@@ -82,14 +82,17 @@ int tlc_delta_blocks_check(const tlc_delta_block *blocks, size_t count, uint64_t
     return tlc_delta_sparse_check(sparse, sparse_count, changed);
 }
 
-void tlc_delta_block_apply(const tlc_delta_block *b, uint8_t *weights)
+void tlc_delta_block_apply(const tlc_delta_block *b, tlc_delta_window window, uint8_t *weights)
 {
     const tlc_delta_weights *w = &b->weights;
+    const tlc_weight_unit unit = tlc_delta_unit(w->dtype);
 
     switch (b->kind) {
     case TLC_DELTA_SAME: break;
-    case TLC_DELTA_SPARSE: tlc_delta_sparse_apply(w, b->src, b->len, weights); break;
-    case TLC_DELTA_DENSE: tlc_delta_dense_apply(w, b->src, b->len, weights); break;
-    case TLC_DELTA_RAW: tlc_units_unpack(weights, b->src, w->n, tlc_delta_unit(w->dtype)); break;
+    case TLC_DELTA_SPARSE: tlc_delta_sparse_apply(w, b->src, b->len, window, weights); break;
+    case TLC_DELTA_DENSE: tlc_delta_dense_apply(w, b->src, b->len, window, weights); break;
+    case TLC_DELTA_RAW:
+        tlc_units_unpack(weights, b->src + tlc_unit_bytes(unit, window.first), window.end - window.first, unit);
+        break;
     }
 }

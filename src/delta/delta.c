@@ -57,9 +57,9 @@ tlc_status tlc_delta_not_null(tlc_delta *d, const char *name, const void *p, con
 }
 
 /* Blocks of a range are checked together. So a range has TLC_DELTA_TOGETHER of them if that makes 16 ranges or more. */
-void tlc_delta_split(tlc_delta *d)
+void tlc_delta_split(tlc_delta *d, size_t blocks)
 {
-    const size_t blocks = tlc_delta_blocks(d), each = tlc_smaller(blocks / 16, TLC_DELTA_TOGETHER);
+    const size_t each = tlc_smaller(blocks / 16, TLC_DELTA_TOGETHER);
 
     d->ranges = tlc_ranges_split(&d->options.parallel, blocks, each ? each : 1);
 }
@@ -128,7 +128,7 @@ tlc_status tlc_delta_digest(tlc_dtype dtype, const void *weights, size_t n, uint
         status = tlc_delta_isa(&d);
     if (status)
         return status;
-    tlc_delta_split(&d);
+    tlc_delta_split(&d, tlc_delta_blocks(&d));
     *digest = tlc_delta_digest_all(&d, weights);
     return TLC_OK;
 }
@@ -245,7 +245,7 @@ tlc_status tlc_delta_compress(tlc_dtype dtype, const void *base, const void *nex
     d.flags = (dtype <= TLC_BF16 ? (unsigned)dtype : 0) | (d.options.without_digests ? 0 : TLC_DELTA_FLAG_DIGESTS) |
               (base ? 0 : TLC_DELTA_FLAG_NO_BASE);
     w.d = &d;
-    tlc_delta_split(&d);
+    tlc_delta_split(&d, tlc_delta_blocks(&d));
     at = tlc_delta_head_size(&d);
     tlc_float_mode mode = tlc_float_enter();
     size_t len = n ? write_blocks(&d, &w, (uint8_t *)dst + at) : 0;

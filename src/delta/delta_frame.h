@@ -25,9 +25,9 @@ enum {
     TLC_DELTA_FLAGS = 0x1f,
     TLC_DELTA_DIGEST_SIZE = 8,
     TLC_DELTA_ENTRY_SIZE = 4,
-    TLC_DELTA_HEAD_MIN = 4, /* with n = 0 */
-    TLC_DELTA_HEAD_MAX = 4 + TLC_VARINT_MAX + 2 * TLC_DELTA_DIGEST_SIZE
+    TLC_DELTA_HEAD_MIN = 4 /* with n = 0 */
 };
+_Static_assert(TLC_DELTA_HEAD_MAX == 4 + TLC_VARINT_MAX + 2 * TLC_DELTA_DIGEST_SIZE, "the longest head");
 #define TLC_DELTA_ENTRY_LENGTH ((UINT32_C(1) << 30) - 1)
 
 /* A frame of any weights, to be written or read. */
@@ -62,8 +62,8 @@ tlc_status tlc_delta_isa(tlc_delta *d);
 /* TLC_ERR_PARAM: p is NULL, but its size is not 0. */
 tlc_status tlc_delta_not_null(tlc_delta *d, const char *name, const void *p, const char *size, size_t count);
 
-/* Divides the blocks into ranges. */
-void tlc_delta_split(tlc_delta *d);
+/* Divides so many blocks into ranges. */
+void tlc_delta_split(tlc_delta *d, size_t blocks);
 
 /* The digest of all weights. */
 uint64_t tlc_delta_digest_all(const tlc_delta *d, const void *weights);
@@ -101,13 +101,18 @@ static inline uint64_t tlc_delta_size(const tlc_delta *d, uint64_t n)
     return tlc_unit_width(d->unit) == 4 ? n / 2 : tlc_product(n, tlc_unit_width(d->unit) / 8 * tlc_delta_planes(d));
 }
 
-/* Where the units of block b begin among the weights, in bytes. */
-static inline size_t tlc_delta_block_start(const tlc_delta *d, size_t b)
+/* Where the units of block b are in their weights, in bytes. */
+static inline size_t tlc_delta_plane_offset(const tlc_delta *d, size_t b)
 {
     const int big_endian = __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__;
-    const size_t upper = tlc_delta_planes(d) == 2 && (b % 2 != 0) != big_endian;
 
-    return (size_t)tlc_delta_size(d, tlc_delta_first(d, b)) + 4 * upper;
+    return tlc_delta_planes(d) == 2 && (b % 2 != 0) != big_endian ? 4 : 0;
+}
+
+/* Where the units of block b begin among all weights, in bytes. */
+static inline size_t tlc_delta_block_start(const tlc_delta *d, size_t b)
+{
+    return (size_t)tlc_delta_size(d, tlc_delta_first(d, b)) + tlc_delta_plane_offset(d, b);
 }
 
 /* The same if all units were in the order of blocks. */

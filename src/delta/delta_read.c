@@ -26,17 +26,9 @@ static tlc_status is_corrupt(tlc_delta *d, const char *what)
     return TLC_FAIL(&d->why, TLC_ERR_CORRUPT, "the delta was altered or cut: %s", what);
 }
 
-/* Reads digests and table, from byte `at` on. end: where the checksum begins. */
-static tlc_status read_rest(tlc_delta *d, const uint8_t *p, size_t at, size_t end)
+/* Reads the table, from byte `at` on. end: where the checksum begins. */
+static tlc_status read_table(tlc_delta *d, const uint8_t *p, size_t at, size_t end)
 {
-    if (d->flags & TLC_DELTA_FLAG_DIGESTS) {
-        if (!(d->flags & TLC_DELTA_FLAG_NO_BASE)) {
-            d->base_digest = tlc_load64(p + at);
-            at += TLC_DELTA_DIGEST_SIZE;
-        }
-        d->result_digest = tlc_load64(p + at);
-        at += TLC_DELTA_DIGEST_SIZE;
-    }
     d->table = p + at;
     if (d->flags & TLC_DELTA_FLAG_SAME)
         return at == end && (!d->n || !(d->flags & TLC_DELTA_FLAG_NO_BASE))
@@ -50,8 +42,8 @@ static tlc_status read_rest(tlc_delta *d, const uint8_t *p, size_t at, size_t en
     return TLC_OK;
 }
 
-/* Reads flags, dtype and n, from byte 2 on. Returns 0 if no frame has them. *expected: TLC_OK if they are those of the
- * caller. */
+/* Reads the head, from byte 2 on. Returns 0 if no frame has it. end: of the bytes, or where the checksum begins. *at:
+ * where the head ends. *expected: TLC_OK if n and dtype are those of the caller. */
 static int read_head(tlc_delta *d, const uint8_t *p, size_t end, size_t *at, const size_t *n, tlc_dtype dtype,
                      tlc_status *expected)
 {
@@ -70,7 +62,28 @@ static int read_head(tlc_delta *d, const uint8_t *p, size_t end, size_t *at, con
     if (!read || d->flags & ~(unsigned)TLC_DELTA_FLAGS || !known || !tlc_delta_has_n(d->dtype, found))
         return 0;
     tlc_delta_of(d, d->dtype, found);
-    return tlc_delta_size(d, found) <= SIZE_MAX && end >= tlc_delta_head_size(d);
+    if (tlc_delta_size(d, found) > SIZE_MAX || end < tlc_delta_head_size(d))
+        return 0;
+    if (d->flags & TLC_DELTA_FLAG_DIGESTS && !(d->flags & TLC_DELTA_FLAG_NO_BASE)) {
+        d->base_digest = tlc_load64(p + *at);
+        *at += TLC_DELTA_DIGEST_SIZE;
+    }
+    if (d->flags & TLC_DELTA_FLAG_DIGESTS) {
+        d->result_digest = tlc_load64(p + *at);
+        *at += TLC_DELTA_DIGEST_SIZE;
+    }
+    return 1;
+}
+
+/* Are these the first bytes of a delta that this library reads? */
+static tlc_status check_format(tlc_delta *d, const uint8_t *p, size_t len, size_t least)
+{
+    const int is_delta = len >= least && p[0] == TLC_DELTA_MAGIC;
+
+    if (is_delta && (p[1] == TLC_DELTA_VERSION_1 || p[1] == TLC_DELTA_VERSION_2))
+        return TLC_OK;
+    tlc_format_say(&d->why, TLC_FORMAT_DELTA, p, len);
+    return is_delta ? TLC_ERR_VERSION : TLC_ERR_CORRUPT;
 }
 
 /* Reads head and checksum. n and dtype: those that are expected, or n NULL. */
@@ -80,51 +93,72 @@ static tlc_status read_frame(tlc_delta *d, const void *src, size_t len, const si
     size_t at, end;
     tlc_status expected;
 
-    if (len < TLC_DELTA_HEAD_MIN + TLC_CHECKSUM_SIZE || p[0] != TLC_DELTA_MAGIC) {
-        tlc_format_say(&d->why, TLC_FORMAT_DELTA, src, len);
-        return TLC_ERR_CORRUPT;
-    }
-    if (p[1] != TLC_DELTA_VERSION_1 && p[1] != TLC_DELTA_VERSION_2) {
-        tlc_format_say(&d->why, TLC_FORMAT_DELTA, src, len);
-        return TLC_ERR_VERSION;
-    }
+    tlc_status status = check_format(d, p, len, TLC_DELTA_HEAD_MIN + TLC_CHECKSUM_SIZE);
+    if (status)
+        return status;
     end = len - TLC_CHECKSUM_SIZE;
     if (tlc_load32(p + end) != tlc_checksum(p, end))
         return TLC_FAIL(&d->why, TLC_ERR_CHECKSUM, "the checksum of the delta does not match: it was altered or cut");
     const int valid = read_head(d, p, end, &at, n, dtype, &expected);
     if (expected)
         return expected;
-    return valid ? read_rest(d, p, at, end) : is_corrupt(d, "its head is invalid");
+    return valid ? read_table(d, p, at, end) : is_corrupt(d, "its head is invalid");
 }
 
 typedef struct reading {
     tlc_delta *d;
-    uint8_t *weights;              /* NULL: they are only checked */
+    const uint8_t *base; /* the weights first .. first + count - 1; NULL: they are only checked */
+    uint8_t *out;        /* the same of the next ones; it may be the base */
+    size_t first, count;
+    size_t block, end;             /* blocks that have some of these weights */
     size_t offset[TLC_RANGES_MAX]; /* of the first payload of a range */
     int valid[TLC_RANGES_MAX];
     uint64_t changed[TLC_RANGES_MAX], blocks[TLC_RANGES_MAX][4];
 } reading;
+
+/* Divides the blocks of the weights first .. first + count - 1. */
+static void take_weights(reading *r, size_t first, size_t count)
+{
+    tlc_delta *d = r->d;
+    const size_t planes = tlc_delta_planes(d);
+
+    r->first = first;
+    r->count = count;
+    r->block = first / TLC_DELTA_BLOCK * planes;
+    r->end = count ? ((first + count - 1) / TLC_DELTA_BLOCK + 1) * planes : r->block;
+    tlc_delta_split(d, r->end - r->block);
+}
+
+/* The first block of range i. */
+static size_t range_start(const reading *r, size_t i)
+{
+    return r->block + tlc_range_start(&r->d->ranges, i);
+}
+
+static size_t payload_size(const tlc_delta *d, size_t b)
+{
+    return tlc_load32(d->table + b * TLC_DELTA_ENTRY_SIZE) & TLC_DELTA_ENTRY_LENGTH;
+}
 
 /* Block b, whose payload is at `at`. */
 static tlc_delta_block block_of(const reading *r, size_t b, size_t at)
 {
     static const uint8_t some_base[1];
     const tlc_delta *d = r->d;
-    const uint32_t entry = tlc_load32(d->table + b * TLC_DELTA_ENTRY_SIZE);
-    const uint8_t *base = r->weights ? r->weights : some_base;
 
-    tlc_delta_block block = {tlc_delta_weights_of(d, NULL, b), (tlc_delta_kind)(entry >> 30), d->payloads + at,
-                             entry & TLC_DELTA_ENTRY_LENGTH};
-    block.weights.base = d->flags & TLC_DELTA_FLAG_NO_BASE ? NULL : base; /* whether there is one is all that matters */
+    tlc_delta_block block = {tlc_delta_weights_of(d, NULL, b),
+                             (tlc_delta_kind)(tlc_load32(d->table + b * TLC_DELTA_ENTRY_SIZE) >> 30), d->payloads + at,
+                             payload_size(d, b)};
+    block.weights.base = d->flags & TLC_DELTA_FLAG_NO_BASE ? NULL : some_base; /* whether there is one is all that
+                                                                                  matters */
     return block;
 }
 
 static void check_range(void *arg, size_t i)
 {
     reading *r = arg;
-    const tlc_delta *d = r->d;
-    size_t at = r->offset[i], b = tlc_range_start(&d->ranges, i);
-    const size_t end = tlc_range_start(&d->ranges, i + 1);
+    size_t at = r->offset[i], b = range_start(r, i);
+    const size_t end = range_start(r, i + 1);
 
     for (r->valid[i] = 1; b < end && r->valid[i];) {
         tlc_delta_block blocks[TLC_DELTA_TOGETHER];
@@ -141,36 +175,69 @@ static void check_range(void *arg, size_t i)
     }
 }
 
+/* The weights of block b that the caller has, as units of the block. */
+static tlc_delta_window window_of(const reading *r, size_t b)
+{
+    const size_t first = tlc_delta_first(r->d, b), n = tlc_delta_count(r->d, b);
+
+    return (tlc_delta_window){r->first > first ? r->first - first : 0, tlc_smaller(r->first + r->count - first, n)};
+}
+
+/* Where weight i of the tensor is in base and out, in bytes. */
+static size_t place_of(const reading *r, size_t i)
+{
+    return (size_t)tlc_delta_size(r->d, i - r->first);
+}
+
+/* Halves of weights of 64 bits are made one after the other, so all of these weights are copied before. */
+static void copy_range(void *arg, size_t i)
+{
+    const reading *r = arg;
+
+    for (size_t b = range_start(r, i); b < range_start(r, i + 1); b++) {
+        const tlc_delta_window w = window_of(r, b);
+        const size_t at = place_of(r, tlc_delta_first(r->d, b) + w.first);
+        if (b % tlc_delta_planes(r->d) == 0)
+            memcpy(r->out + at, r->base + at, (size_t)tlc_delta_size(r->d, w.end - w.first));
+    }
+}
+
 static void apply_range(void *arg, size_t i)
 {
     const reading *r = arg;
     const tlc_delta *d = r->d;
+    const int has_halves = tlc_delta_planes(d) == 2;
     size_t at = r->offset[i];
 
-    for (size_t b = tlc_range_start(&d->ranges, i); b < tlc_range_start(&d->ranges, i + 1); b++) {
+    for (size_t b = range_start(r, i); b < range_start(r, i + 1); b++) {
         const tlc_delta_block block = block_of(r, b, at);
-        tlc_delta_block_apply(&block, r->weights + tlc_delta_block_start(d, b));
+        const tlc_delta_window w = window_of(r, b);
+        const size_t place = place_of(r, tlc_delta_first(d, b) + w.first);
+        if (r->base != r->out && block.weights.base && !has_halves)
+            memcpy(r->out + place, r->base + place, (size_t)tlc_delta_size(d, w.end - w.first));
+        tlc_delta_block_apply(&block, w, r->out + place + tlc_delta_plane_offset(d, b));
         at += block.len;
     }
 }
 
-/* Finds where the payloads of each range begin. Returns 0 if all together are not as long as they should be. */
+/* Finds where the payloads of each range begin. Returns 0 if those of all blocks are not as long as they should be. */
 static int find_offsets(reading *r)
 {
     const tlc_delta *d = r->d;
     uint64_t at = 0;
+    size_t i = 0;
 
-    for (size_t i = 0; i < d->ranges.count; i++) {
-        r->offset[i] = (size_t)at;
-        for (size_t b = tlc_range_start(&d->ranges, i); b < tlc_range_start(&d->ranges, i + 1); b++)
-            at += tlc_load32(d->table + b * TLC_DELTA_ENTRY_SIZE) & TLC_DELTA_ENTRY_LENGTH;
+    for (size_t b = 0; b < tlc_delta_blocks(d); b++) {
+        if (i < d->ranges.count && b == range_start(r, i))
+            r->offset[i++] = (size_t)at;
+        at += payload_size(d, b);
         if (at > d->payloads_size)
             return 0;
     }
     return at == d->payloads_size;
 }
 
-/* Checks all blocks. */
+/* Checks the blocks of these weights. */
 static tlc_status check(reading *r)
 {
     tlc_delta *d = r->d;
@@ -179,6 +246,8 @@ static tlc_status check(reading *r)
         return TLC_OK;
     if (!find_offsets(r))
         return is_corrupt(r->d, "its blocks do not end where it ends");
+    if (!r->count)
+        return TLC_OK;
     tlc_ranges_run(&d->options.parallel, d->ranges.count, check_range, r);
     for (size_t i = 0; i < d->ranges.count; i++)
         if (!r->valid[i])
@@ -186,31 +255,111 @@ static tlc_status check(reading *r)
     return TLC_OK;
 }
 
-static tlc_status apply(tlc_delta *d, uint8_t *weights)
+/* A part of the weights has no digest. */
+static tlc_status check_base(const reading *r)
 {
-    reading r = {.d = d};
-    tlc_status status;
+    tlc_delta *d = r->d;
 
-    tlc_delta_split(d);
-    status = check(&r);
+    if (d->flags & TLC_DELTA_FLAG_NO_BASE)
+        return TLC_OK;
+    if (!r->base && r->count)
+        return TLC_FAIL(&d->why, TLC_ERR_PARAM, "base is NULL, but the delta has one");
+    if (!(d->flags & TLC_DELTA_FLAG_DIGESTS) || r->count != d->n)
+        return TLC_OK;
+    const uint64_t digest = tlc_delta_digest_all(d, r->base);
+    return digest == d->base_digest
+               ? TLC_OK
+               : TLC_FAIL(&d->why, TLC_ERR_BASE,
+                          "the weights are not the base of the delta, which has digest %llu: theirs is %llu",
+                          (unsigned long long)d->base_digest, (unsigned long long)digest);
+}
+
+static void apply(reading *r)
+{
+    tlc_delta *d = r->d;
+    const int has_base = !(d->flags & TLC_DELTA_FLAG_NO_BASE), is_same = (d->flags & TLC_DELTA_FLAG_SAME) != 0;
+
+    if (r->base != r->out && has_base && (is_same || tlc_delta_planes(d) == 2))
+        tlc_ranges_run(&d->options.parallel, d->ranges.count, copy_range, r);
+    if (!is_same)
+        tlc_ranges_run(&d->options.parallel, d->ranges.count, apply_range, r);
+}
+
+/* Reads a frame and checks it for a range of weights, and the base if that is all of them. */
+static tlc_status read_range(reading *r, const void *src, size_t len, tlc_dtype dtype, size_t n, size_t first,
+                             size_t count)
+{
+    tlc_status status = read_frame(r->d, src, len, &n, dtype);
+
     if (status)
         return status;
-    if (d->flags & TLC_DELTA_FLAG_DIGESTS && !(d->flags & TLC_DELTA_FLAG_NO_BASE) &&
-        tlc_delta_digest_all(d, weights) != d->base_digest)
-        return TLC_FAIL(&d->why, TLC_ERR_BASE,
-                        "the weights are not the base of the delta, which has digest %llu: theirs is %llu",
-                        (unsigned long long)d->base_digest, (unsigned long long)tlc_delta_digest_all(d, weights));
-    if (d->flags & TLC_DELTA_FLAG_SAME)
-        return TLC_OK;
-    r.weights = weights;
-    tlc_ranges_run(&d->options.parallel, d->ranges.count, apply_range, &r);
+    take_weights(r, first, count);
+    status = check(r);
+    return status ? status : check_base(r);
+}
+
+/* Is first .. first + count - 1 a range of n weights? */
+static tlc_status check_window(tlc_delta *d, tlc_dtype dtype, size_t n, size_t first, size_t count)
+{
+    if (first > n || count > n - first)
+        return TLC_FAIL(&d->why, TLC_ERR_PARAM, "first is %zu, count %zu, and n %zu", first, count, n);
+    if (!tlc_delta_has_n(dtype, first) || !tlc_delta_has_n(dtype, count))
+        return TLC_FAIL(&d->why, TLC_ERR_PARAM, "first is %zu, count %zu, and %s has two weights in a byte", first,
+                        count, tlc_dtype_name(dtype));
     return TLC_OK;
+}
+
+static int overlap(const uint8_t *a, const uint8_t *b, size_t size)
+{
+    return a != b && (uintptr_t)a < (uintptr_t)b + size && (uintptr_t)b < (uintptr_t)a + size;
+}
+
+/* out_name, size_name: of out and count, for messages. */
+static tlc_status apply_weights(const void *src, size_t len, tlc_dtype dtype, const void *base, void *out, size_t n,
+                                size_t first, size_t count, const tlc_delta_options *opt, const char *out_name,
+                                const char *size_name)
+{
+    tlc_delta d;
+    reading r = {.d = &d, .base = base, .out = out};
+    tlc_status status = tlc_delta_begin(&d, dtype, n, opt);
+
+    if (!status)
+        status = tlc_delta_not_null(&d, "src", src, "len", len);
+    if (!status)
+        status = check_window(&d, dtype, n, first, count);
+    if (!status)
+        status = tlc_delta_not_null(&d, out_name, out, size_name, count);
+    if (!status && base && count && overlap(base, out, (size_t)tlc_delta_size(&d, count)))
+        status = TLC_FAIL(&d.why, TLC_ERR_PARAM, "base and out share memory, but are not the same");
+    if (!status)
+        status = tlc_delta_isa(&d);
+    if (status)
+        return status;
+    tlc_float_mode mode = tlc_float_enter();
+    status = read_range(&r, src, len, dtype, n, first, count);
+    if (!status && count)
+        apply(&r);
+    tlc_float_leave(mode);
+    return status;
+}
+
+tlc_status tlc_delta_apply_range(const void *src, size_t len, tlc_dtype dtype, const void *base, void *out, size_t n,
+                                 size_t first, size_t count, const tlc_delta_options *opt)
+{
+    return apply_weights(src, len, dtype, base, out, n, first, count, opt, "out", "count");
 }
 
 tlc_status tlc_delta_apply(const void *src, size_t len, tlc_dtype dtype, void *weights, size_t n,
                            const tlc_delta_options *opt)
 {
+    return apply_weights(src, len, dtype, weights, weights, n, 0, n, opt, "weights", "n");
+}
+
+tlc_status tlc_delta_check(const void *src, size_t len, tlc_dtype dtype, const void *weights, size_t n,
+                           const tlc_delta_options *opt)
+{
     tlc_delta d;
+    reading r = {.d = &d, .base = weights};
     tlc_status status = tlc_delta_begin(&d, dtype, n, opt);
 
     if (!status)
@@ -219,12 +368,10 @@ tlc_status tlc_delta_apply(const void *src, size_t len, tlc_dtype dtype, void *w
         status = tlc_delta_not_null(&d, "weights", weights, "n", n);
     if (!status)
         status = tlc_delta_isa(&d);
-    if (!status)
-        status = read_frame(&d, src, len, &n, dtype);
     if (status)
         return status;
     tlc_float_mode mode = tlc_float_enter();
-    status = apply(&d, weights);
+    status = read_range(&r, src, len, dtype, n, 0, n);
     tlc_float_leave(mode);
     return status;
 }
@@ -236,11 +383,35 @@ static tlc_status inspect(reading *r, const void *src, size_t len)
 
     if (status)
         return status;
-    tlc_delta_split(r->d);
+    take_weights(r, 0, (size_t)r->d->n);
     tlc_float_mode mode = tlc_float_enter();
     status = check(r);
     tlc_float_leave(mode);
     return status;
+}
+
+/* What head and blocks say. r: NULL, or a reading that has passed the check. */
+static void describe(const tlc_delta *d, const reading *r, tlc_delta_info *info)
+{
+    const int is_same = (d->flags & TLC_DELTA_FLAG_SAME) != 0;
+    tlc_delta_info ours = {
+        .version = tlc_delta_version(d),
+        .dtype = d->dtype,
+        .n = d->n,
+        .has_base = !(d->flags & TLC_DELTA_FLAG_NO_BASE),
+        .has_digests = (d->flags & TLC_DELTA_FLAG_DIGESTS) != 0,
+        .base_digest = d->base_digest,
+        .result_digest = d->result_digest,
+    };
+
+    if (r) {
+        for (size_t kind = 0; kind < 4; kind++)
+            ours.blocks[kind] = is_same ? 0 : r->blocks[0][kind];
+        if (is_same)
+            ours.blocks[TLC_DELTA_SAME] = tlc_delta_blocks(d);
+        ours.changed = r->changed[0];
+    }
+    tlc_export(info, &ours, sizeof ours);
 }
 
 tlc_status tlc_delta_inspect(const void *src, size_t len, tlc_delta_info *info)
@@ -255,22 +426,26 @@ tlc_status tlc_delta_inspect(const void *src, size_t len, tlc_delta_info *info)
     status = tlc_delta_isa(&d);
     if (!status)
         status = inspect(&r, src, len);
-    if (status)
-        return status;
-    tlc_delta_info ours = {
-        .version = tlc_delta_version(&d),
-        .dtype = d.dtype,
-        .n = d.n,
-        .has_base = !(d.flags & TLC_DELTA_FLAG_NO_BASE),
-        .has_digests = (d.flags & TLC_DELTA_FLAG_DIGESTS) != 0,
-        .base_digest = d.base_digest,
-        .result_digest = d.result_digest,
-        .blocks = {d.flags & TLC_DELTA_FLAG_SAME ? tlc_delta_blocks(&d) : r.blocks[0][0], r.blocks[0][1],
-                   r.blocks[0][2], r.blocks[0][3]},
-        .changed = r.changed[0],
-    };
-    tlc_export(info, &ours, sizeof ours);
-    return TLC_OK;
+    if (!status)
+        describe(&d, &r, info);
+    return status;
+}
+
+tlc_status tlc_delta_peek(const void *src, size_t len, tlc_delta_info *info)
+{
+    tlc_delta d;
+    tlc_status status, expected;
+    size_t at;
+
+    if ((!src && len) || !info || info->struct_size < sizeof info->struct_size)
+        return TLC_ERR_PARAM;
+    (void)tlc_delta_begin(&d, TLC_F32, 0, NULL);
+    status = check_format(&d, src, len, TLC_DELTA_HEAD_MIN);
+    if (!status && !read_head(&d, src, len, &at, NULL, TLC_F32, &expected))
+        status = TLC_ERR_CORRUPT;
+    if (!status)
+        describe(&d, NULL, info);
+    return status;
 }
 
 tlc_status tlc_delta_explain(const void *src, size_t len, const tlc_text *w)

@@ -331,21 +331,35 @@ FORCED uint64_t apply_some(shape s, const tlc_kernels *k, const tlc_bit_reader *
     return bit;
 }
 
-FORCED int apply_parts(shape s, const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights)
+/* The bit after the extra bits of the next `count` units. */
+FORCED uint64_t skip_some(shape s, uint64_t bit, const uint8_t *class, size_t count)
+{
+    for (size_t i = 0; i < count; i++)
+        bit += extra_bits(s, class[i]);
+    return bit;
+}
+
+FORCED int apply_parts(shape s, const tlc_delta_weights *w, const uint8_t *src, size_t len, tlc_delta_window window,
+                       uint8_t *weights)
 {
     parts p;
     uint8_t class[TLC_CYCLE];
 
     (void)open_parts(s, &p, w, src, len);
-    for (size_t i = 0; i < w->n; i += TLC_CYCLE) {
-        const size_t count = tlc_smaller(w->n - i, TLC_CYCLE);
+    for (size_t i = 0; i < window.end; i += TLC_CYCLE) {
+        const size_t count = tlc_smaller(w->n - i, TLC_CYCLE), end = tlc_smaller(window.end - i, count);
+        const size_t skipped = window.first > i ? tlc_smaller(window.first - i, end) : 0;
         tlc_classes_next(&p.classes, count, class);
-        p.extras.bit = apply_some(s, w->k, &p.extras, class, count, weights + tlc_unit_offset(s.unit, i));
+        p.extras.bit = skip_some(s, p.extras.bit, class, skipped);
+        if (skipped < end)
+            p.extras.bit = apply_some(s, w->k, &p.extras, class + skipped, end - skipped,
+                                      weights + tlc_unit_offset(s.unit, i + skipped - window.first));
     }
     return 1;
 }
 
-void tlc_delta_dense_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights)
+void tlc_delta_dense_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, tlc_delta_window window,
+                           uint8_t *weights)
 {
-    (void)FOR_SHAPE(w, apply_parts, w, src, len, weights);
+    (void)FOR_SHAPE(w, apply_parts, w, src, len, window, weights);
 }

@@ -10,5 +10,6 @@
 /* Returns the bytes of the payload, or 0 if it would be longer than cap: then dst is as it was. */
 size_t tlc_delta_dense_write(const tlc_delta_weights *w, const uint8_t *next, uint8_t *dst, size_t cap);
 int tlc_delta_dense_check(const tlc_delta_weights *w, const uint8_t *src, size_t len);
-void tlc_delta_dense_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights);
+void tlc_delta_dense_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, tlc_delta_window window,
+                           uint8_t *weights);
 #endif

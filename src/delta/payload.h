@@ -41,6 +41,11 @@ static inline tlc_weight_unit tlc_delta_unit(tlc_dtype dtype)
     return (tlc_weight_unit)units[dtype];
 }
 
+/* The units first .. end - 1 of a block, of which alone there is memory. */
+typedef struct tlc_delta_window {
+    size_t first, end;
+} tlc_delta_window;
+
 enum { TLC_DELTA_TOGETHER = TLC_GOLOMB_LANES };
 
 /* A block of a frame. */

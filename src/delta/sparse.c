@@ -292,28 +292,42 @@ TLC_DELTA_INLINE void move(uint8_t *weights, size_t i, uint32_t magnitude, unsig
     tlc_weight_store(weights, i, unit, tlc_next_weight(tlc_weight_load(weights, i, unit), magnitude, negative, unit));
 }
 
+/* All units of a block; a constant, so that nothing is compared with it. */
+#define ALL ((tlc_delta_window){0, SIZE_MAX})
+
+TLC_DELTA_INLINE int is_in(tlc_delta_window window, size_t i)
+{
+    return window.end == SIZE_MAX || i - window.first < window.end - window.first;
+}
+
 /* Of the next `count` weights that differ, those with |d| > 1 move by |d| - 1. number: how many differ before these. */
-TLC_DELTA_INLINE void move_large(large_ones *large, uint8_t *weights, const size_t *index, const uint8_t *negative,
-                                 uint64_t number, size_t count, tlc_weight_unit unit)
+TLC_DELTA_INLINE void move_large(large_ones *large, tlc_delta_window window, uint8_t *weights, const size_t *index,
+                                 const uint8_t *negative, uint64_t number, size_t count, tlc_weight_unit unit)
 {
     for (; has_large(large, number + count, unit); large->at++) {
         const size_t i = (size_t)(large->index[large->at] - number);
-        move(weights, index[i], large->magnitude[large->at] - 1, negative[i], unit);
+        if (is_in(window, index[i]))
+            move(weights, index[i] - window.first, large->magnitude[large->at] - 1, negative[i], unit);
     }
 }
 
 /* Few differ: these are visited. */
-TLC_DELTA_INLINE void visit(lists *s, large_ones *large, uint8_t *weights, tlc_weight_unit unit)
+TLC_DELTA_INLINE void visit(lists *s, large_ones *large, tlc_delta_window window, uint8_t *weights,
+                            tlc_weight_unit unit)
 {
     size_t index[BATCH], count;
     uint8_t negative[BATCH];
 
     for (uint64_t number = 0; (count = tlc_golomb_next(&s->changed, index, negative, BATCH)); number += count) {
         for (size_t i = 0; i < count; i++)
-            __builtin_prefetch(weights + tlc_unit_offset(unit, index[i]), 1);
+            if (is_in(window, index[i]))
+                __builtin_prefetch(weights + tlc_unit_offset(unit, index[i] - window.first), 1);
         for (size_t i = 0; i < count; i++)
-            move(weights, index[i], 1, negative[i], unit);
-        move_large(large, weights, index, negative, number, count, unit);
+            if (is_in(window, index[i]))
+                move(weights, index[i] - window.first, 1, negative[i], unit);
+        move_large(large, window, weights, index, negative, number, count, unit);
+        if (index[count - 1] >= window.end)
+            return;
     }
 }
 
@@ -357,36 +371,40 @@ TLC_DELTA_INLINE void sweep(lists *s, large_ones *large, const tlc_delta_weights
         const size_t end = index[count - 1] / 64; /* this word may get more bits */
         move_masked(w->k, weights + swept * bytes, 64 * (end - swept), changed + swept, minus + swept, unit);
         swept = end;
-        move_large(large, weights, index, negative, number, count, unit);
+        move_large(large, ALL, weights, index, negative, number, count, unit);
     }
     move_masked(w->k, weights + swept * bytes, w->n - 64 * swept, changed + swept, minus + swept, unit);
 }
 
 /* All that differ move by one. The few large ones among them move by the rest, before or after that. */
-TLC_DELTA_INLINE void apply_all(lists *s, const tlc_delta_weights *w, uint8_t *weights, tlc_weight_unit unit)
+TLC_DELTA_INLINE void apply_to(lists *s, const tlc_delta_weights *w, tlc_delta_window window, uint8_t *weights,
+                               tlc_weight_unit unit)
 {
     large_ones large = {.s = s};
 
-    if (!is_swept(unit) || s->changed.k < w->n / SWEEP_FROM)
-        visit(s, &large, weights, unit);
+    if (window.first || window.end < w->n)
+        visit(s, &large, window, weights, unit);
+    else if (!is_swept(unit) || s->changed.k < w->n / SWEEP_FROM)
+        visit(s, &large, ALL, weights, unit);
     else
         sweep(s, &large, w, weights, unit);
 }
 
-void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights)
+void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, tlc_delta_window window,
+                            uint8_t *weights)
 {
     lists s;
 
     if (!open_lists(&s, w, src, len))
         return; /* which the check has refused */
     switch (tlc_delta_unit(w->dtype)) {
-    case TLC_UNIT_F32: apply_all(&s, w, weights, TLC_UNIT_F32); break;
-    case TLC_UNIT_F16: apply_all(&s, w, weights, TLC_UNIT_F16); break;
-    case TLC_UNIT_F8: apply_all(&s, w, weights, TLC_UNIT_F8); break;
-    case TLC_UNIT_F4: apply_all(&s, w, weights, TLC_UNIT_F4); break;
-    case TLC_UNIT_U32: apply_all(&s, w, weights, TLC_UNIT_U32); break;
-    case TLC_UNIT_U8: apply_all(&s, w, weights, TLC_UNIT_U8); break;
-    case TLC_UNIT_U4: apply_all(&s, w, weights, TLC_UNIT_U4); break;
-    case TLC_UNIT_HALF: apply_all(&s, w, weights, TLC_UNIT_HALF); break;
+    case TLC_UNIT_F32: apply_to(&s, w, window, weights, TLC_UNIT_F32); break;
+    case TLC_UNIT_F16: apply_to(&s, w, window, weights, TLC_UNIT_F16); break;
+    case TLC_UNIT_F8: apply_to(&s, w, window, weights, TLC_UNIT_F8); break;
+    case TLC_UNIT_F4: apply_to(&s, w, window, weights, TLC_UNIT_F4); break;
+    case TLC_UNIT_U32: apply_to(&s, w, window, weights, TLC_UNIT_U32); break;
+    case TLC_UNIT_U8: apply_to(&s, w, window, weights, TLC_UNIT_U8); break;
+    case TLC_UNIT_U4: apply_to(&s, w, window, weights, TLC_UNIT_U4); break;
+    case TLC_UNIT_HALF: apply_to(&s, w, window, weights, TLC_UNIT_HALF); break;
     }
 }

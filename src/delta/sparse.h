@@ -18,5 +18,6 @@ size_t tlc_delta_sparse_write(const tlc_delta_weights *w, const tlc_delta_masks 
                               uint8_t *dst, size_t cap);
 /* Checks at most TLC_DELTA_TOGETHER blocks of one frame. *changed: the weights that differ in them. */
 int tlc_delta_sparse_check(const tlc_delta_block *const *blocks, size_t count, uint64_t *changed);
-void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, uint8_t *weights);
+void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, tlc_delta_window window,
+                            uint8_t *weights);
 #endif

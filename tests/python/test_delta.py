@@ -116,6 +116,38 @@ class Deltas(unittest.TestCase):
         with self.assertRaisesRegex(threelc.ParameterError, "the delta is for f8_e5m2 weights, the caller has f8_e4m3"):
             threelc.delta.apply(frames["f8_e5m2"], base, dtype="f8_e4m3")
 
+    def test_ranges(self):
+        """A shard of the weights, in place and in other memory; the head alone; a check."""
+        base = RANDOM.standard_normal(200000).astype("f4")
+        following = base * (1 + 1e-3 * (RANDOM.random(200000) < 0.1)).astype("f4")
+        for start in (base, None):
+            frame = threelc.delta.compress(start, following)
+            part = slice(60001, 140000)
+            out = numpy.zeros(79999, "f4")
+            ours = None if start is None else base[part]
+            self.assertIs(threelc.delta.apply_range(frame, ours, out, n=200000, first=60001, threads=2), out)
+            self.assertEqual(out.tobytes(), following[part].tobytes())
+            weights = base[part].copy()
+            threelc.delta.apply_range(frame, weights, weights, n=200000, first=60001)
+            self.assertEqual(weights.tobytes(), following[part].tobytes())
+        frame = threelc.delta.compress(base, following)
+        head, info = threelc.delta.peek(frame[:30]), threelc.delta.inspect(frame)
+        self.assertEqual((head.n, head.dtype, head.base_digest, head.result_digest, head.has_base, head.changed),
+                         (info.n, info.dtype, info.base_digest, info.result_digest, info.has_base, 0))
+        before = base.copy()
+        threelc.delta.check(frame, base)
+        with self.assertRaises(threelc.BaseError):
+            threelc.delta.check(frame, following)
+        with self.assertRaisesRegex(threelc.CorruptError, "3 bytes are too few for a delta"):
+            threelc.delta.peek(frame[:3])
+        self.assertEqual(base.tobytes(), before.tobytes())
+        for call, words in ((lambda: threelc.delta.apply_range(frame, base[:3], out, n=200000, first=0), "base has 3"),
+                            (lambda: threelc.delta.apply_range(frame, out.copy(), out, n=200000, first=199999),
+                             "first is 199999, count 79999, and n 200000"),
+                            (lambda: threelc.delta.apply_range(frame, None, out, n=200000, first=0), "base is NULL")):
+            with self.assertRaisesRegex(ValueError, words):
+                call()
+
     def test_other_dtypes(self):
         """Weights that deltas do not have, and gradients that no codec has."""
         for values, dtype, words in ((numpy.zeros(4, "i2"), None, 'not int16; .*dtype="bf16"'),

@@ -15,7 +15,7 @@ def lines(thing):
 class Help(unittest.TestCase):
     def test_lengths(self):
         """Modules, and each public class: without what enums and exceptions inherit from Python's own."""
-        for name, most in (("threelc", 300), ("threelc.delta", 140), ("threelc.exchange", 1200),
+        for name, most in (("threelc", 300), ("threelc.delta", 180), ("threelc.exchange", 1200),
                            ("threelc.torch", 2200)):
             try:
                 found = lines(importlib.import_module(name))
@@ -25,7 +25,7 @@ class Help(unittest.TestCase):
             self.assertLess(len(found), most, name)
             self.assertNotIn("as_integer_ratio", "\n".join(found), name)
         for enum in threelc.DType, threelc.Isa, threelc.EntryKind, threelc.Status, threelc.exchange.GraphKind:
-            self.assertLess(len(lines(enum)), 70, enum)
+            self.assertLess(len(lines(enum)), 100, enum)
             for member in enum:
                 self.assertTrue(any(member.name in line for line in lines(enum)), member)
 
@@ -41,7 +41,8 @@ class Help(unittest.TestCase):
 
     def test_enums_are_numbers(self):
         """dir() and help() are short, all else is as in an IntEnum."""
-        self.assertEqual([name for name in dir(threelc.DType) if name[0] != "_"], ["BF16", "F16", "F32", "itemsize"])
+        self.assertEqual([name for name in dir(threelc.DType) if name[0] != "_"],
+                         sorted([*threelc.DType.__members__, "bits", "itemsize"]))
         self.assertEqual((threelc.DType.BF16 + 1, threelc.DType(1), threelc.DType["F32"], list(threelc.DType)),
-                         (3, threelc.DType.F16, 0, [0, 1, 2]))
+                         (3, threelc.DType.F16, 0, list(range(11))))
         self.assertTrue(issubclass(threelc.Status, int))

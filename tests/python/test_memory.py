@@ -157,6 +157,8 @@ class WithoutMemory(unittest.TestCase):
         for name, call in entries().items():
             call(torch.ones(N))
             for kind, tensor, error, words in strange():
+                if kind in ("double", "bool") and name in ("next", "digest", "to apply"):
+                    continue  # weights may be so
                 if name == "to apply":  # zero_() in it comes before
                     with self.assertRaisesRegex(error, "weights .*" + words):
                         threelc.delta.apply(b"", tensor)

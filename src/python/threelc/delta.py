@@ -16,10 +16,10 @@ from typing import Any, Callable, Optional
 from . import _c
 from ._arrays import DTypeLike, octets, weights as weights_of
 from ._c import DType, Format
-from ._library import check, check_bytes, lib, message_of
+from ._library import check as check_status, check_bytes, count as whole, lib, message_of
 from ._parallel import call, threads_of
 
-__all__ = ["DeltaInfo", "apply", "compress", "digest", "inspect"]
+__all__ = ["DeltaInfo", "apply", "apply_range", "check", "compress", "digest", "inspect", "peek"]
 
 
 @dataclass(frozen=True)
@@ -53,7 +53,7 @@ def _call(threads: Optional[int], n: int, function: Callable[..., int], *argumen
     pool = threads_of(threads, n)
     if pool is not None:
         options.parallel = pool.parallel
-    check(call(pool, function, *arguments, byref(options)), message.value)
+    check_status(call(pool, function, *arguments, byref(options)), message.value)
 
 
 def compress(base: Any, next: Any, *, dtype: Optional[DTypeLike] = None, digests: bool = True,
@@ -72,7 +72,7 @@ def compress(base: Any, next: Any, *, dtype: Optional[DTypeLike] = None, digests
         if found != n:
             raise ValueError(f"base has {found} weights, next has {n}")
     bound, written = c_size_t(), c_size_t()
-    check(lib.tlc_delta_bound(kind, n, byref(bound)))
+    check_status(lib.tlc_delta_bound(kind, n, byref(bound)))
     frame = bytearray(bound.value)
     room = octets(frame, "frame", writable=True)
     _call(threads, n, lib.tlc_delta_compress, kind, source and source.address, target.address, n, room.address,
@@ -90,11 +90,45 @@ def apply(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, thread
     return weights
 
 
+def apply_range(frame: Any, base: Any, out: Any, *, n: int, first: int, dtype: Optional[DTypeLike] = None,
+                threads: Optional[int] = None) -> Any:
+    """Makes the next weights of a part of them, such as a shard, in `out`, and returns it: those from `first` on, as many
+    as out has, of n in all. base: the same part of the weights before; None: the frame has none. It may be out itself.
+    Only blocks of 65,536 weights that have some of the part are read, and the base of a part is not checked."""
+    source = octets(frame, "frame")
+    target, count, kind = weights_of(out, dtype, "out", writable=True)
+    start = None
+    if base is not None:
+        start, found, _ = weights_of(base, kind, "base")
+        if found != count:
+            raise ValueError(f"base has {found} weights, out has {count}")
+    _call(threads, count, lib.tlc_delta_apply_range, source.address, source.size, kind, start and start.address,
+          target.address, whole(n, "n"), whole(first, "first"), count)
+    return out
+
+
+def check(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, threads: Optional[int] = None) -> None:
+    """Raises the exception that apply() would raise, and writes nothing."""
+    source = octets(frame, "frame")
+    target, n, kind = weights_of(weights, dtype, "weights")
+    _call(threads, n, lib.tlc_delta_check, source.address, source.size, kind, target.address, n)
+
+
 def inspect(frame: Any) -> DeltaInfo:
     """Checks a whole delta and describes it."""
+    return _described(lib.tlc_delta_inspect, frame)
+
+
+def peek(frame: Any) -> DeltaInfo:
+    """What the head of a delta says: the rest is not looked at, and may not have come yet; 30 bytes are enough. Numbers
+    of blocks and of changed weights are 0."""
+    return _described(lib.tlc_delta_peek, frame)
+
+
+def _described(function: Callable[..., int], frame: Any) -> DeltaInfo:
     source = octets(frame, "frame")
     info = _c.DeltaInfo(struct_size=sizeof(_c.DeltaInfo))
-    check_bytes(lib.tlc_delta_inspect(source.address, source.size, byref(info)), source, Format.DELTA)
+    check_bytes(function(source.address, source.size, byref(info)), source, Format.DELTA)
     return DeltaInfo(
         n=info.n, dtype=DType(info.dtype), has_base=bool(info.has_base),
         base_digest=info.base_digest if info.has_digests and info.has_base else None,

@@ -1,0 +1,252 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * threelc/delta.h: a part of the weights, other memory for the result, a check that writes nothing, and what the head of a
+ * frame tells.
+ */
+#include "../support/support.h"
+#include <threelc/delta.h>
+#include <xxhash.h>
+
+enum { BLOCK = 65536, CHECKSUM = 4, MOST = 2 * BLOCK + 1000 };
+
+typedef struct sample {
+    tlc_dtype dtype;
+    size_t n, len;
+    uint8_t *base, *next, *frame;
+} sample;
+
+/* The blocks are sparse, dense and raw in turn; rarely: few differ in all of them; has_base 0: the frame has all. */
+static sample made(tlc_dtype dtype, size_t n, int rarely, int has_base)
+{
+    sample s = {.dtype = dtype, .n = n, .base = bytes(weights_size(dtype, n)), .next = bytes(weights_size(dtype, n))};
+    size_t bound;
+    rng r = {n + (size_t)rarely};
+
+    fill_weights(n, dtype, s.base, n);
+    for (size_t i = 0; i < n; i++) {
+        const uint64_t x = weight_at(dtype, s.base, i), draw = rng_next(&r);
+        const size_t kind = rarely ? 0 : i / BLOCK;
+        put_weight(dtype, s.next, i,
+                   kind == 2                     ? rng_next(&r) << 32 ^ draw
+                   : draw % (kind ? 2 : 40) == 0 ? x + (draw >> 20) % (draw >> 40 & 7 ? 3 : 90) - 1
+                                                 : x);
+    }
+    require_status(tlc_delta_bound(dtype, n, &bound), TLC_OK);
+    s.frame = bytes(bound);
+    require_status(tlc_delta_compress(dtype, has_base ? s.base : NULL, s.next, n, s.frame, bound, &s.len, NULL),
+                   TLC_OK);
+    return s;
+}
+
+static void discard(sample *s)
+{
+    free(s->base);
+    free(s->next);
+    free(s->frame);
+}
+
+/* ---- ranges ------------------------------------------------------------------------------------------------------ */
+
+typedef struct room {
+    arena base, out;
+} room;
+
+/* Of first .. first + count - 1, in place and apart, between guard pages. */
+static void require_range(room *a, const sample *s, int has_base, size_t first, size_t count, const tlc_parallel *p)
+{
+    const size_t start = weights_size(s->dtype, first), size = weights_size(s->dtype, count);
+    const tlc_delta_options opt = {.struct_size = sizeof opt, .parallel = *p};
+
+    at.i = first;
+    at.note = has_base ? "with a base" : "without";
+    const uint8_t *base = has_base ? arena_copy(&a->base, s->base + start, size, 1) : NULL;
+    uint8_t *out = arena_take(&a->out, size, 1);
+    require_status(tlc_delta_apply_range(s->frame, s->len, s->dtype, base, out, s->n, first, count, &opt), TLC_OK);
+    require(same(out, s->next + start, size) && arena_intact(&a->out));
+    require(!has_base || (same(base, s->base + start, size) && arena_intact(&a->base)));
+    out = arena_copy(&a->out, s->base + start, size, 1);
+    require_status(tlc_delta_apply_range(s->frame, s->len, s->dtype, out, out, s->n, first, count, &opt), TLC_OK);
+    require(same(out, s->next + start, size) && arena_intact(&a->out));
+}
+
+TEST(ranges)
+{
+    static const size_t sizes[] = {2, 300, BLOCK + 100, MOST};
+    room a;
+
+    arena_open(&a.base, 8 * MOST);
+    arena_open(&a.out, 8 * MOST);
+    FOR_EACH_WEIGHT_DTYPE(dtype)
+    for (size_t i = 0; i < COUNT(sizes); i++)
+        for (int kind = 0; kind < 4; kind++) {
+            const size_t n = sizes[i];
+            rng r = {n};
+            at = (place){.dtype = dtype, .n = n};
+            sample s = made(dtype, n, kind & 1, kind >> 1);
+            const size_t fixed[][2] = {{0, n},
+                                       {0, 0},
+                                       {n, 0},
+                                       {0, n / 2 & ~(size_t)1},
+                                       {n / 4 * 2, n - n / 4 * 2},
+                                       {n > BLOCK ? BLOCK : 0, n > BLOCK ? n - BLOCK : 2},
+                                       {n > BLOCK ? BLOCK - 2 : 0, 2}};
+            for (size_t k = 0; k < COUNT(fixed); k++)
+                require_range(&a, &s, kind >> 1, fixed[k][0], fixed[k][1], &runners[k % runner_count].parallel);
+            for (int k = 0; k < (quick() ? 2 : 8); k++) {
+                size_t first = rng_below(&r, n), count = rng_below(&r, n - first + 1);
+                if (weight_bits(dtype) == 4) {
+                    first &= ~(size_t)1;
+                    count &= ~(size_t)1;
+                }
+                require_range(&a, &s, kind >> 1, first, count, &runners[0].parallel);
+            }
+            discard(&s);
+        }
+    arena_close(&a.base);
+    arena_close(&a.out);
+}
+
+/* A frame in which nothing differs copies the base. */
+TEST(nothing_differs)
+{
+    FOR_EACH_WEIGHT_DTYPE(dtype)
+    {
+        sample s = made(dtype, 500, 1, 1);
+        uint8_t *out = bytes(weights_size(dtype, 200));
+        size_t bound;
+        at = (place){.dtype = dtype, .n = s.n};
+        require_status(tlc_delta_bound(dtype, s.n, &bound), TLC_OK);
+        require_status(tlc_delta_compress(dtype, s.base, s.base, s.n, s.frame, bound, &s.len, NULL), TLC_OK);
+        require_status(tlc_delta_apply_range(s.frame, s.len, dtype, s.base + weights_size(dtype, 100), out, s.n, 100,
+                                             200, NULL),
+                       TLC_OK);
+        require(same(out, s.base + weights_size(dtype, 100), weights_size(dtype, 200)));
+        free(out);
+        discard(&s);
+    }
+}
+
+static void seal(uint8_t *frame, size_t len)
+{
+    const uint32_t sum = (uint32_t)XXH3_64bits(frame, len - CHECKSUM);
+
+    for (int i = 0; i < CHECKSUM; i++)
+        frame[len - CHECKSUM + (size_t)i] = (uint8_t)(sum >> 8 * i);
+}
+
+/* The payloads of other blocks are not read. */
+TEST(other_blocks)
+{
+    sample s = made(TLC_BF16, MOST, 1, 1);
+    const size_t head = 3 + 3 + 16, table = 3 * 4, size = weights_size(TLC_BF16, 1000);
+    uint8_t *out = bytes(size);
+
+    at = (place){.dtype = TLC_BF16, .n = MOST};
+    memset(s.frame + head + table, 0xff, 200); /* in the first payload */
+    seal(s.frame, s.len);
+    require_status(tlc_delta_check(s.frame, s.len, TLC_BF16, s.base, MOST, NULL), TLC_ERR_CORRUPT);
+    require_status(tlc_delta_apply_range(s.frame, s.len, TLC_BF16, s.base, out, MOST, 0, 500, NULL), TLC_ERR_CORRUPT);
+    require_status(tlc_delta_apply_range(s.frame, s.len, TLC_BF16, s.base + 2 * BLOCK * 2, out, MOST, 2 * BLOCK, 1000,
+                                         NULL),
+                   TLC_OK);
+    require(same(out, s.next + 2 * BLOCK * 2, size));
+    free(out);
+    discard(&s);
+}
+
+TEST(wrong_ranges)
+{
+    enum { N = 300 };
+    sample s = made(TLC_F4_E2M1, N, 1, 1), fresh = made(TLC_U8, N, 1, 0);
+    uint8_t out[N], before[N];
+    char message[200] = "";
+    const tlc_delta_options opt = {.struct_size = sizeof opt, .message = message, .message_cap = sizeof message};
+
+    memset(out, 7, N);
+    memset(before, 7, N);
+#define REFUSED(base, to, n, first, count, status, words)                                                              \
+    do {                                                                                                               \
+        require_status(tlc_delta_apply_range(s.frame, s.len, TLC_F4_E2M1, base, to, n, first, count, &opt), status);   \
+        if (!strstr(message, words))                                                                                   \
+            fail_msg("\"%s\" does not say \"%s\"", message, words);                                                    \
+        require(same(out, before, N));                                                                                 \
+    } while (0)
+    REFUSED(s.base, out, N, N + 2, 0, TLC_ERR_PARAM, "first is 302, count 0, and n 300");
+    REFUSED(s.base, out, N, 200, 102, TLC_ERR_PARAM, "first is 200, count 102, and n 300");
+    REFUSED(s.base, out, N, 200, SIZE_MAX - 1, TLC_ERR_PARAM, "and n 300");
+    REFUSED(s.base, out, N, 1, 2, TLC_ERR_PARAM, "first is 1, count 2, and f4_e2m1 has two weights in a byte");
+    REFUSED(s.base, out, N, 2, 3, TLC_ERR_PARAM, "count 3, and f4_e2m1 has two weights in a byte");
+    REFUSED(s.base, NULL, N, 2, 4, TLC_ERR_PARAM, "out is NULL, but count is 4");
+    REFUSED(NULL, out, N, 2, 4, TLC_ERR_PARAM, "base is NULL, but the delta has one");
+    REFUSED(out + 3, out, N, 2, 20, TLC_ERR_PARAM, "base and out share memory, but are not the same");
+    REFUSED(s.base, out, N - 2, 2, 4, TLC_ERR_SIZE, "the delta is for 300 weights, the caller has 298");
+    s.base[0] ^= 1;
+    REFUSED(s.base, out, N, 0, N, TLC_ERR_BASE, "the weights are not the base"); /* all of them have a digest */
+    require_status(tlc_delta_apply_range(s.frame, s.len, TLC_F4_E2M1, s.base + 1, out, N, 2, N - 2, &opt), TLC_OK);
+    require(same(out, s.next + 1, N / 2 - 1));
+    require_status(tlc_delta_apply_range(fresh.frame, fresh.len, TLC_U8, NULL, out, N, 10, 20, &opt), TLC_OK);
+    require(same(out, fresh.next + 10, 20));
+    discard(&s);
+    discard(&fresh);
+}
+
+/* ---- a check, and a peek ----------------------------------------------------------------------------------------- */
+
+TEST(check)
+{
+    FOR_EACH_WEIGHT_DTYPE(dtype)
+    {
+        sample s = made(dtype, BLOCK + 100, 1, 1);
+        const size_t size = weights_size(dtype, s.n);
+        uint8_t *base = bytes(size);
+
+        at = (place){.dtype = dtype, .n = s.n};
+        memcpy(base, s.base, size);
+        require_status(tlc_delta_check(s.frame, s.len, dtype, base, s.n, NULL), TLC_OK);
+        base[size - 1] ^= 0x10;
+        require_status(tlc_delta_check(s.frame, s.len, dtype, base, s.n, NULL), TLC_ERR_BASE);
+        base[size - 1] ^= 0x10;
+        require_status(tlc_delta_check(s.frame, s.len - 1, dtype, base, s.n, NULL), TLC_ERR_CHECKSUM);
+        require_status(tlc_delta_check(s.frame, s.len, dtype, base, s.n - 2, NULL), TLC_ERR_SIZE);
+        require_status(tlc_delta_check(s.frame, s.len, dtype, NULL, s.n, NULL), TLC_ERR_PARAM);
+        require(same(base, s.base, size));
+        free(base);
+        discard(&s);
+    }
+}
+
+/* The head is enough, up to its last byte; fewer bytes are corrupt, and none after them is read. */
+TEST(peek)
+{
+    arena a;
+
+    arena_open(&a, TLC_DELTA_HEAD_MAX);
+    FOR_EACH_WEIGHT_DTYPE(dtype)
+    for (int has_base = 0; has_base < 2; has_base++) {
+        sample s = made(dtype, 70000, 1, has_base);
+        tlc_delta_info whole = {.struct_size = sizeof whole}, seen;
+        const size_t head = (dtype > TLC_BF16 ? (size_t)7 : 6) + (has_base ? 16 : 8);
+
+        at = (place){.dtype = dtype, .n = s.n, .i = (size_t)has_base};
+        require_status(tlc_delta_inspect(s.frame, s.len, &whole), TLC_OK);
+        memset(whole.blocks, 0, sizeof whole.blocks);
+        whole.changed = 0;
+        for (size_t len = 0; len <= TLC_DELTA_HEAD_MAX; len++) {
+            seen = (tlc_delta_info){.struct_size = sizeof seen};
+            const tlc_status status = tlc_delta_peek(arena_copy(&a, s.frame, len, 1), len, &seen);
+            require_status(status, len < head ? TLC_ERR_CORRUPT : TLC_OK);
+            require(len < head || same(&seen, &whole, sizeof seen));
+        }
+        s.frame[1] = 3;
+        require_status(tlc_delta_peek(s.frame, s.len, &seen), TLC_ERR_VERSION);
+        s.frame[1] = 1;
+        s.frame[2] = 0xe0;
+        require_status(tlc_delta_peek(s.frame, s.len, &seen), TLC_ERR_CORRUPT);
+        s.frame[0] = 'E';
+        require_status(tlc_delta_peek(s.frame, s.len, &seen), TLC_ERR_CORRUPT);
+        require_status(tlc_delta_peek(NULL, 1, &seen), TLC_ERR_PARAM);
+        require_status(tlc_delta_peek(s.frame, s.len, NULL), TLC_ERR_PARAM);
+        discard(&s);
+    }
+    arena_close(&a);
+}
