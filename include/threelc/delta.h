@@ -76,11 +76,11 @@ TLC_API tlc_status tlc_delta_compress(tlc_dtype dtype, const void *base, const v
 TLC_API tlc_status tlc_delta_apply(const void *src, size_t len, tlc_dtype dtype, void *weights, size_t n,
                                    const tlc_delta_options *opt);
 
-/* The same of the weights first .. first + count - 1 alone, such as a shard: base and out have count weights, and out is
- * the base, or memory apart from it. n: all weights. base may be NULL if the frame has none. Only the payloads of blocks
- * of 65,536 weights that have some of these are read. A digest is of all weights, so the base of a part is not checked.
- * Where two weights share a byte, first and count are even. Errors are those of tlc_delta_apply, TLC_ERR_PARAM also for a
- * range that n weights do not have. */
+/* The same of the weights first .. first + count - 1 alone, such as a shard: base and out have count weights, and out
+ * is the base, or memory apart from it. n: all weights. base may be NULL if the frame has none. The checksum is that
+ * of the whole frame, but only the payloads of blocks of 65,536 weights that have some of these are decoded. A digest
+ * is of all weights, so the base of a part is not checked. Where two weights share a byte, first and count are even.
+ * Errors are those of tlc_delta_apply, TLC_ERR_PARAM also for a range that n weights do not have. */
 TLC_API tlc_status tlc_delta_apply_range(const void *src, size_t len, tlc_dtype dtype, const void *base, void *out,
                                          size_t n, size_t first, size_t count, const tlc_delta_options *opt);
 
@@ -88,8 +88,8 @@ TLC_API tlc_status tlc_delta_apply_range(const void *src, size_t len, tlc_dtype 
 TLC_API tlc_status tlc_delta_check(const void *src, size_t len, tlc_dtype dtype, const void *weights, size_t n,
                                    const tlc_delta_options *opt);
 
-/* What the head of a frame tells, of its first TLC_DELTA_HEAD_MAX bytes, or of all of a shorter one: the rest of the frame
- * is not looked at, and may not have come yet. blocks and changed are 0. TLC_ERR_PARAM, TLC_ERR_CORRUPT,
+/* What the head of a frame tells, of its first TLC_DELTA_HEAD_MAX bytes, or of all of a shorter one: the rest of the
+ * frame is not looked at, and may not have come yet. blocks and changed are 0. TLC_ERR_PARAM, TLC_ERR_CORRUPT,
  * TLC_ERR_VERSION. */
 enum { TLC_DELTA_HEAD_MAX = 30 };
 TLC_API tlc_status tlc_delta_peek(const void *src, size_t len, tlc_delta_info *info);

@@ -15,7 +15,7 @@ tlc_delta_kind tlc_delta_block_write(const tlc_delta_weights *w, const uint8_t *
  * without. *changed: the weights that differ in sparse blocks. */
 int tlc_delta_blocks_check(const tlc_delta_block *blocks, size_t count, uint64_t *changed);
 
-/* Makes the next weights of a window, whose first unit is at `weights`. The payload has passed the check. Where two units
- * share a byte, the window begins and ends with a byte. */
+/* Makes the next weights of a window, whose first unit is at `weights`. The payload has passed the check. Where two
+ * units share a byte, the window begins and ends with a byte. */
 void tlc_delta_block_apply(const tlc_delta_block *block, tlc_delta_window window, uint8_t *weights);
 #endif

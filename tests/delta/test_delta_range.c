@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * threelc/delta.h: a part of the weights, other memory for the result, a check that writes nothing, and what the head of a
- * frame tells.
+ * threelc/delta.h: a part of the weights, other memory for the result, a check that writes nothing, and what the head
+ * of a frame tells.
  */
 #include "../support/support.h"
 #include <threelc/delta.h>

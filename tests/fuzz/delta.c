@@ -79,6 +79,39 @@ static size_t claimed(const uint8_t *src, size_t len, uint64_t *n)
     return 0;
 }
 
+/* The bytes of its head. */
+static size_t head_of(const uint8_t *src, size_t len)
+{
+    uint64_t n;
+
+    return claimed(src, len, &n) + (src[2] & DIGESTS ? src[2] & NO_BASE ? 8 : 16 : 0);
+}
+
+/* What else reads a frame, which tlc_delta_apply has given this status: a check, a peek, and parts of the weights.
+ * There is one block, or one of each half, so that a part has the same status, but for the base, whose digest is of
+ * all. */
+static void other_readers(const uint8_t *src, size_t len, const uint8_t *base, const uint8_t *next, size_t n,
+                          tlc_status status)
+{
+    const size_t first = n / 3 & ~(size_t)1, count = n / 2 & ~(size_t)1, start = weights_size(dtype, first);
+    const size_t size = weights_size(dtype, count);
+    tlc_delta_info info = {.struct_size = sizeof info};
+    uint8_t *out = bytes(size), *before = bytes(size);
+
+    require(tlc_delta_check(src, len, dtype, base, n, NULL) == status);
+    const tlc_status peeked = tlc_delta_peek(src, len, &info);
+    require(!peeked || status);
+    for (size_t i = 0; i < TLC_DELTA_HEAD_MAX && i < len; i++)
+        require(!tlc_delta_peek(src, i, &info) == (!peeked && i >= head_of(src, len)));
+    memset(out, 7, size);
+    memset(before, 7, size);
+    const tlc_status part = tlc_delta_apply_range(src, len, dtype, base + start, out, n, first, count, NULL);
+    require(!count || part == (status == TLC_ERR_BASE ? TLC_OK : status));
+    require(part ? same(out, before, size) : status || same(out, next + start, size));
+    free(out);
+    free(before);
+}
+
 static tlc_status one_frame(const uint8_t *src, size_t len)
 {
     uint64_t claim;
@@ -104,6 +137,7 @@ static tlc_status one_frame(const uint8_t *src, size_t len)
             memcpy(mine, base, size);
         require(tlc_delta_apply(src, len, dtype, mine, n, &opt) == status && same(mine, next, size));
     }
+    other_readers(src, len, base, next, n, status);
     if (!status) {
         fuzz_fold(next, weight_bits(dtype) < 8 ? size : n, weight_bits(dtype) < 8 ? 1 : weight_bits(dtype) / 8);
         round_trip(base, next, n);

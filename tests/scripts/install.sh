@@ -116,7 +116,8 @@ CMAKE
   print_what_they_say cmake-build LD_LIBRARY_PATH="$libdir"
   echo 'include(${FILE})
 message("${PACKAGE_VERSION_COMPATIBLE}")' >version.cmake
-  for asked in 0.5=TRUE 0.5.0=TRUE 0.5.1=TRUE 0.4=FALSE 0.4.1=FALSE 0.2.1=FALSE 0.5.2=FALSE 0.6=FALSE 0.50=FALSE 1=FALSE; do
+  for asked in 0.5=TRUE 0.5.0=TRUE 0.5.1=TRUE 0.4=FALSE 0.4.1=FALSE 0.2.1=FALSE \
+    0.5.2=FALSE 0.6=FALSE 0.50=FALSE 1=FALSE; do
     told=$(cmake -DFILE="$libdir/cmake/threelc/threelcConfigVersion.cmake" -DPACKAGE_FIND_VERSION="${asked%=*}" \
       -P version.cmake 2>&1)
     [[ $told == "${asked#*=}" ]] || { echo "find_package(threelc ${asked%=*}): $told"; exit 1; }

@@ -92,9 +92,9 @@ def apply(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, thread
 
 def apply_range(frame: Any, base: Any, out: Any, *, n: int, first: int, dtype: Optional[DTypeLike] = None,
                 threads: Optional[int] = None) -> Any:
-    """Makes the next weights of a part of them, such as a shard, in `out`, and returns it: those from `first` on, as many
-    as out has, of n in all. base: the same part of the weights before; None: the frame has none. It may be out itself.
-    Only blocks of 65,536 weights that have some of the part are read, and the base of a part is not checked."""
+    """Makes the next weights of a part of them, such as a shard, in `out`, and returns it: those from `first` on, as
+    many as out has, of n in all. base: the same part of the weights before; None: the frame has none. It may be out
+    itself. Only blocks of 65,536 weights that have some of the part are decoded. The base of a part is not checked."""
     source = octets(frame, "frame")
     target, count, kind = weights_of(out, dtype, "out", writable=True)
     start = None
