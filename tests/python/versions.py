@@ -61,6 +61,7 @@ FEATURES = {  # FILE.CLASS.CASE
     "`PushPull`": "outer.PushPull.test_floats",
     "`Gossip`": "outer.Gossip.test_floats",
     "`WeightSync`": "weight_sync.Sharing.test_following",
+    "`WeightSync` of float8, float4, integers, float64, where PyTorch has them": "delta.WeightSync.test_quantized",
     "`LocalSteps` resumed on other numbers of ranks": "outer.LocalSteps.test_resuming_on_other_ranks",
     "`PushPull` resumed on other numbers of ranks and servers":
         "outer.PushPull.test_resuming outer.PushPull.test_resuming_on_other_servers "
