@@ -52,8 +52,7 @@ typedef struct tlc_delta_info {
     uint64_t base_digest;   /* of the weights that tlc_delta_apply takes; 0 without a base */
     uint64_t result_digest; /* of the weights that it makes */
     uint64_t blocks[4];     /* how many: unchanged, sparse, dense, raw */
-    uint64_t changed; /* weights in sparse blocks that differ; of 64 bits halves of them. Those of other blocks are
-                               not counted */
+    uint64_t changed;       /* weights that differ in sparse blocks alone; of 64 bits halves of them */
 } tlc_delta_info;
 TLC_API tlc_status tlc_delta_info_init(tlc_delta_info *info, size_t struct_size);
 
