@@ -87,10 +87,11 @@ TLC_API tlc_status tlc_delta_apply_range(const void *src, size_t len, tlc_dtype 
 TLC_API tlc_status tlc_delta_check(const void *src, size_t len, tlc_dtype dtype, const void *weights, size_t n,
                                    const tlc_delta_options *opt);
 
+#define TLC_DELTA_HEAD_MAX 30 /* bytes of the longest head of a frame */
+
 /* What the head of a frame tells, of its first TLC_DELTA_HEAD_MAX bytes, or of all of a shorter one: the rest of the
  * frame is not looked at, and may not have come yet. blocks and changed are 0. TLC_ERR_PARAM, TLC_ERR_CORRUPT,
  * TLC_ERR_VERSION. */
-enum { TLC_DELTA_HEAD_MAX = 30 };
 TLC_API tlc_status tlc_delta_peek(const void *src, size_t len, tlc_delta_info *info);
 
 /* Checks the whole frame as tlc_delta_apply does, except n and dtype, and describes it. tlc_explain says why a frame is
