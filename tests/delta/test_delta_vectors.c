@@ -8,7 +8,7 @@
 
 static octets weights(const char *hex, tlc_dtype dtype)
 {
-    return elements(hex, weights_size(dtype, 2) / 2, 1); /* bytes of halves of a byte are as they are */
+    return elements(hex, weight_bits(dtype) < 8 ? 1 : weights_size(dtype, 1), 1);
 }
 
 static size_t count_of(octets b, tlc_dtype dtype)
