@@ -57,7 +57,7 @@ static int64_t ordered(const unsigned char *weights, size_t i, size_t width)
         memcpy(&half, weights + 2 * i, sizeof half);
         x = half;
     }
-    return x & sign ? -(int64_t)(x & (sign - 1)) - 1 : (int64_t)x;
+    return (x & sign) != 0 ? -(int64_t)(x & (sign - 1)) - 1 : (int64_t)x;
 }
 
 /* The difference of weight i, as deltas have it. */

@@ -120,7 +120,7 @@ static inline size_t tlc_delta_payload_start(const tlc_delta *d, size_t b)
 {
     const size_t start = (size_t)tlc_delta_size(d, tlc_delta_first(d, b));
 
-    return b % tlc_delta_planes(d) ? start + tlc_unit_bytes(d->unit, tlc_delta_count(d, b)) : start;
+    return b % tlc_delta_planes(d) != 0 ? start + tlc_unit_bytes(d->unit, tlc_delta_count(d, b)) : start;
 }
 
 /* The weights of block b. */

@@ -50,7 +50,9 @@ FORCED unsigned classes_of(shape s)
 {
     const unsigned width = tlc_unit_width(s.unit);
 
-    return meaning_of(s) == SMALL ? 1u << width : meaning_of(s) == LENGTH ? width + 1 : 1u << (width - 1 - s.mantissa);
+    if (width <= 8) /* SMALL */
+        return 1u << width;
+    return meaning_of(s) == LENGTH ? width + 1 : 1u << (width - 1 - s.mantissa);
 }
 
 FORCED unsigned extra_bits(shape s, unsigned class)
