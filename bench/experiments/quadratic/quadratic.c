@@ -90,7 +90,7 @@ static bool parse(options *o, int argc, char **argv, char *why)
         return explain(why, "--local-steps goes without --loop deltas: ranks have the optimiser");
     if (o->local_steps == 1 && o->error != ERROR_DEFAULT)
         return explain(why, "--error goes with --local-steps of 2 or more");
-    if (o->steps % o->local_steps)
+    if (o->local_steps > 1 && o->steps % o->local_steps)
         return explain(why, "--steps should be a multiple of --local-steps %zu", o->local_steps);
     return true;
 }
