@@ -13,7 +13,7 @@
 
 enum { INDEXED = 65536, VARINT_MAX = 10 };
 
-/* What others take for a weight: or a byte that has two. */
+/* How many weights others see: where two share a byte, the bytes. */
 static size_t count_of(const delta_tensor *t)
 {
     return dtype_bytes(t->dtype, t->n) / dtype_size(t->dtype);

@@ -77,7 +77,8 @@ static uint64_t digest_of(const tlc_delta *d, const uint8_t *weights, size_t b)
         const uint8_t *piece = weights + (size_t)tlc_delta_size(d, first + i);
 #if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
         uint8_t swapped[PIECE * 8];
-        tlc_copy_little_endian(swapped, piece, size, (size_t)tlc_delta_size(d, 2) / 2);
+        const size_t element = tlc_unit_width(d->unit) == 4 ? 1 : (size_t)tlc_delta_size(d, 1);
+        tlc_copy_le(swapped, piece, size / element, element);
         piece = swapped;
 #endif
         sum += XXH3_64bits_withSeed(piece, size, (first + i) / PIECE);

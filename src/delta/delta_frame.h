@@ -53,7 +53,7 @@ void tlc_delta_of(tlc_delta *d, tlc_dtype dtype, uint64_t n);
 /* Can n weights of a valid dtype be? Weights of 4 bits come in pairs. */
 static inline int tlc_delta_has_n(tlc_dtype dtype, uint64_t n)
 {
-    return (dtype != TLC_U4 && dtype != TLC_F4_E2M1) || n % 2 == 0;
+    return tlc_unit_width(tlc_delta_unit(dtype)) != 4 || n % 2 == 0;
 }
 
 /* Does the machine have the ISA? This is asked when all arguments were checked. */

@@ -107,8 +107,8 @@ static tlc_status read_frame(tlc_delta *d, const void *src, size_t len, const si
 
 typedef struct reading {
     tlc_delta *d;
-    const uint8_t *base; /* the weights first .. first + count - 1; NULL: they are only checked */
-    uint8_t *out;        /* the same of the next ones; it may be the base */
+    const uint8_t *base; /* the weights first .. first + count - 1; NULL: there are none, or they are not looked at */
+    uint8_t *out;        /* where the next ones go, which may be the base; NULL: nothing is written */
     size_t first, count;
     size_t block, end;             /* blocks that have some of these weights */
     size_t offset[TLC_RANGES_MAX]; /* of the first payload of a range */

@@ -338,7 +338,7 @@ static size_t batch_of(uint64_t k, size_t n)
     return batch < 16 ? 16 : batch > BATCH ? BATCH : (size_t)batch;
 }
 
-/* Have its weights a kernel that moves many? The others are visited. */
+/* Is there a kernel that moves many of these units? The others are visited. */
 TLC_DELTA_INLINE int is_swept(tlc_weight_unit unit)
 {
     return unit == TLC_UNIT_F32 || unit == TLC_UNIT_F16;

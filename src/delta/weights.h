@@ -7,38 +7,26 @@
 
 #include "../common/bytes.h"
 #include "../kernels/delta.h"
-
-/* Copies elements of so many bytes from the machine's byte order to little-endian, or back. */
-static inline void tlc_copy_little_endian(uint8_t *dst, const uint8_t *src, size_t size, size_t element)
-{
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-    for (size_t i = 0; element > 1 && i < size; i++)
-        dst[i] = src[i / element * element + (element - 1 - i % element)];
-    if (element > 1)
-        return;
-#endif
-    (void)element;
-    memcpy(dst, src, size);
-}
+#include "../values/dtype.h"
 
 /* n units of weights become bytes of a payload, or the other way around. */
 static inline void tlc_units_pack(uint8_t *payload, const uint8_t *weights, size_t n, tlc_weight_unit unit)
 {
-    if (unit != TLC_UNIT_HALF) {
-        tlc_copy_little_endian(payload, weights, tlc_unit_bytes(unit, n), tlc_unit_width(unit) / 8);
-        return;
-    }
-    for (size_t i = 0; i < n; i++)
+    const size_t size = tlc_unit_width(unit) == 4 ? 1 : tlc_unit_width(unit) / 8;
+
+    if (unit != TLC_UNIT_HALF)
+        tlc_copy_le(payload, weights, tlc_unit_bytes(unit, n) / size, size);
+    for (size_t i = 0; unit == TLC_UNIT_HALF && i < n; i++)
         tlc_store32(payload + 4 * i, tlc_weight_load(weights, i, unit));
 }
 
 static inline void tlc_units_unpack(uint8_t *weights, const uint8_t *payload, size_t n, tlc_weight_unit unit)
 {
-    if (unit != TLC_UNIT_HALF) {
-        tlc_copy_little_endian(weights, payload, tlc_unit_bytes(unit, n), tlc_unit_width(unit) / 8);
-        return;
-    }
-    for (size_t i = 0; i < n; i++)
+    const size_t size = tlc_unit_width(unit) == 4 ? 1 : tlc_unit_width(unit) / 8;
+
+    if (unit != TLC_UNIT_HALF)
+        tlc_copy_le(weights, payload, tlc_unit_bytes(unit, n) / size, size);
+    for (size_t i = 0; unit == TLC_UNIT_HALF && i < n; i++)
         tlc_weight_store(weights, i, unit, tlc_load32(payload + 4 * i));
 }
 #endif

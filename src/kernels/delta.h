@@ -193,4 +193,21 @@ TLC_DELTA_INLINE uint64_t tlc_delta_word(const uint8_t *base, const uint8_t *nex
     large[i / 64] = much;
     return sum;
 }
+
+/* Defines the kernels that compare weights, of an ISA: delta16 and so on. attributes: of the functions.
+ * compare: does it, with the unit as a constant. */
+#define TLC_DELTA_COMPARE(kernel, unit, isa, attributes, compare)                                                      \
+    attributes uint64_t tlc_##kernel##_##isa(const void *base, const void *next, size_t n, uint64_t *changed,          \
+                                             uint64_t *negative, uint64_t *large)                                      \
+    {                                                                                                                  \
+        return compare(base, next, n, changed, negative, large, unit);                                                 \
+    }
+#define TLC_DELTA_COMPARES(isa, attributes, compare)                                                                   \
+    TLC_DELTA_COMPARE(delta16, TLC_UNIT_F16, isa, attributes, compare)                                                 \
+    TLC_DELTA_COMPARE(delta32, TLC_UNIT_F32, isa, attributes, compare)                                                 \
+    TLC_DELTA_COMPARE(delta8, TLC_UNIT_F8, isa, attributes, compare)                                                   \
+    TLC_DELTA_COMPARE(delta4, TLC_UNIT_F4, isa, attributes, compare)                                                   \
+    TLC_DELTA_COMPARE(delta_u32, TLC_UNIT_U32, isa, attributes, compare)                                               \
+    TLC_DELTA_COMPARE(delta_u8, TLC_UNIT_U8, isa, attributes, compare)                                                 \
+    TLC_DELTA_COMPARE(delta_u4, TLC_UNIT_U4, isa, attributes, compare)
 #endif

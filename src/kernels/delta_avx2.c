@@ -119,20 +119,7 @@ TLC_AVX2_INLINE uint64_t delta(const uint8_t *base, const uint8_t *next, size_t 
     return i < n ? count + tlc_delta_word(base, next, i, n - i, changed, negative, large, unit) : count;
 }
 
-/* The kernels that compare weights. */
-#define COMPARES(name, unit)                                                                                           \
-    TLC_AVX2 uint64_t tlc_##name##_avx2(const void *base, const void *next, size_t n, uint64_t *changed,               \
-                                        uint64_t *negative, uint64_t *large)                                           \
-    {                                                                                                                  \
-        return delta(base, next, n, changed, negative, large, unit);                                                   \
-    }
-COMPARES(delta16, TLC_UNIT_F16)
-COMPARES(delta32, TLC_UNIT_F32)
-COMPARES(delta8, TLC_UNIT_F8)
-COMPARES(delta4, TLC_UNIT_F4)
-COMPARES(delta_u32, TLC_UNIT_U32)
-COMPARES(delta_u8, TLC_UNIT_U8)
-COMPARES(delta_u4, TLC_UNIT_U4)
+TLC_DELTA_COMPARES(avx2, TLC_AVX2, delta)
 
 /* All ones in each lane whose bit is 1; the lanes of a vector have the lowest bits. */
 TLC_AVX2_INLINE __m256i lanes_of(uint64_t bits, unsigned width)

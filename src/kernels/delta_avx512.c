@@ -94,20 +94,7 @@ TLC_AVX512_INLINE uint64_t delta(const uint8_t *base, const uint8_t *next, size_
     return count;
 }
 
-/* The kernels that compare weights. */
-#define COMPARES(name, unit)                                                                                           \
-    TLC_AVX512 uint64_t tlc_##name##_avx512(const void *base, const void *next, size_t n, uint64_t *changed,           \
-                                            uint64_t *negative, uint64_t *large)                                       \
-    {                                                                                                                  \
-        return delta(base, next, n, changed, negative, large, unit);                                                   \
-    }
-COMPARES(delta16, TLC_UNIT_F16)
-COMPARES(delta32, TLC_UNIT_F32)
-COMPARES(delta8, TLC_UNIT_F8)
-COMPARES(delta4, TLC_UNIT_F4)
-COMPARES(delta_u32, TLC_UNIT_U32)
-COMPARES(delta_u8, TLC_UNIT_U8)
-COMPARES(delta_u4, TLC_UNIT_U4)
+TLC_DELTA_COMPARES(avx512, TLC_AVX512, delta)
 
 /* Lanes of changed become x + 1, or x - 1 where they are negative. */
 TLC_AVX512_INLINE __m512i moved(__m512i x, uint64_t changed, uint64_t negative, tlc_weight_unit unit)

@@ -130,20 +130,7 @@ TLC_NEON_INLINE uint64_t delta(const uint8_t *base, const uint8_t *next, size_t 
     return i < n ? count + tlc_delta_word(base, next, i, n - i, changed, negative, large, unit) : count;
 }
 
-/* The kernels that compare weights. */
-#define COMPARES(name, unit)                                                                                           \
-    uint64_t tlc_##name##_neon(const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,    \
-                               uint64_t *large)                                                                        \
-    {                                                                                                                  \
-        return delta(base, next, n, changed, negative, large, unit);                                                   \
-    }
-COMPARES(delta16, TLC_UNIT_F16)
-COMPARES(delta32, TLC_UNIT_F32)
-COMPARES(delta8, TLC_UNIT_F8)
-COMPARES(delta4, TLC_UNIT_F4)
-COMPARES(delta_u32, TLC_UNIT_U32)
-COMPARES(delta_u8, TLC_UNIT_U8)
-COMPARES(delta_u4, TLC_UNIT_U4)
+TLC_DELTA_COMPARES(neon, , delta)
 
 /* 8 weights; lanes of all ones are -1. */
 TLC_NEON_INLINE void move16(uint8_t *at, uint64_t up, uint64_t down)

@@ -11,20 +11,7 @@ TLC_DELTA_INLINE uint64_t delta_scalar(const uint8_t *base, const uint8_t *next,
     return count;
 }
 
-/* The kernels that compare weights. */
-#define COMPARES(name, unit)                                                                                           \
-    uint64_t tlc_##name##_scalar(const void *base, const void *next, size_t n, uint64_t *changed, uint64_t *negative,  \
-                                 uint64_t *large)                                                                      \
-    {                                                                                                                  \
-        return delta_scalar(base, next, n, changed, negative, large, unit);                                            \
-    }
-COMPARES(delta16, TLC_UNIT_F16)
-COMPARES(delta32, TLC_UNIT_F32)
-COMPARES(delta8, TLC_UNIT_F8)
-COMPARES(delta4, TLC_UNIT_F4)
-COMPARES(delta_u32, TLC_UNIT_U32)
-COMPARES(delta_u8, TLC_UNIT_U8)
-COMPARES(delta_u4, TLC_UNIT_U4)
+TLC_DELTA_COMPARES(scalar, , delta_scalar)
 
 TLC_DELTA_INLINE void move_scalar(uint8_t *weights, size_t n, const uint64_t *changed, const uint64_t *negative,
                                   tlc_weight_unit unit)

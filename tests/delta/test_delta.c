@@ -126,33 +126,33 @@ TEST(round_trips)
     arena_open(&a.weights, 8 * LARGEST);
     arena_open(&a.frame, most);
     FOR_EACH_WEIGHT_DTYPE(dtype)
-    for (size_t s = 0; s < COUNT(sizes) - (quick() ? 1 : 0); s++)
-        for (change kind = NOTHING_CHANGED; kind < CHANGES; kind++)
-            for (int has_base = 0; has_base < 2; has_base++) {
-                const size_t n = sizes[s] + (weight_bits(dtype) == 4 ? sizes[s] % 2 : 0);
-                if (dtype > TLC_BF16 && s % 3) /* 0, 3, 65, 4097 and BLOCK + 1 are enough */
-                    continue;
-                const uint8_t *from = has_base ? base : NULL;
-                size_t len = 0;
+        for (size_t s = 0; s < COUNT(sizes) - (quick() ? 1 : 0); s++)
+            for (change kind = NOTHING_CHANGED; kind < CHANGES; kind++)
+                for (int has_base = 0; has_base < 2; has_base++) {
+                    const size_t n = sizes[s] + (weight_bits(dtype) == 4 ? sizes[s] % 2 : 0);
+                    if (dtype > TLC_BF16 && s % 3) /* 0, 3, 65, 4097 and BLOCK + 1 are enough */
+                        continue;
+                    const uint8_t *from = has_base ? base : NULL;
+                    size_t len = 0;
 
-                make(kind, dtype, base, next, n);
-                at = (place){.dtype = dtype, .n = n, .i = kind, .note = has_base ? "with a base" : "without"};
-                tlc_delta_options opt = options(TLC_ISA_SCALAR, &runners[0].parallel);
-                require_status(tlc_delta_compress(dtype, from, next, n, frame, most, &len, &opt), TLC_OK);
-                check_info(frame, len, from, next, n, dtype);
-                FOR_EACH_ISA(isa) {
-                    at.isa = isa;
-                    opt = options(isa, &runners[0].parallel);
-                    require(round_trip(&a, from, next, n, dtype, &opt, frame) == len);
+                    make(kind, dtype, base, next, n);
+                    at = (place){.dtype = dtype, .n = n, .i = kind, .note = has_base ? "with a base" : "without"};
+                    tlc_delta_options opt = options(TLC_ISA_SCALAR, &runners[0].parallel);
+                    require_status(tlc_delta_compress(dtype, from, next, n, frame, most, &len, &opt), TLC_OK);
+                    check_info(frame, len, from, next, n, dtype);
+                    FOR_EACH_ISA(isa) {
+                        at.isa = isa;
+                        opt = options(isa, &runners[0].parallel);
+                        require(round_trip(&a, from, next, n, dtype, &opt, frame) == len);
+                    }
+                    for (size_t i = 1; i < runner_count; i++) {
+                        opt = options(TLC_ISA_AUTO, &runners[i].parallel);
+                        require(round_trip(&a, from, next, n, dtype, &opt, frame) == len);
+                    }
+                    opt = options(TLC_ISA_AUTO, &runners[0].parallel);
+                    opt.without_digests = 1;
+                    require(round_trip(&a, from, next, n, dtype, &opt, NULL) == len - (has_base ? 16 : 8));
                 }
-                for (size_t i = 1; i < runner_count; i++) {
-                    opt = options(TLC_ISA_AUTO, &runners[i].parallel);
-                    require(round_trip(&a, from, next, n, dtype, &opt, frame) == len);
-                }
-                opt = options(TLC_ISA_AUTO, &runners[0].parallel);
-                opt.without_digests = 1;
-                require(round_trip(&a, from, next, n, dtype, &opt, NULL) == len - (has_base ? 16 : 8));
-            }
     arena_close(&a.base);
     arena_close(&a.next);
     arena_close(&a.weights);
@@ -303,26 +303,26 @@ TEST(near_entropy_in_all_dtypes)
     uint8_t *base = bytes(8 * n), *next = bytes(8 * n), *frame = bytes(bound_of(TLC_F64, n));
 
     FOR_EACH_WEIGHT_DTYPE(dtype)
-    for (size_t s = 0; s < COUNT(shares) && (!quick() || dtype % 3 == 0); s++) {
-        rng r = {s + 1};
-        size_t k = 0, up = 0, len = 0;
-        for (size_t i = 0; i < n; i++) {
-            const uint64_t x = 1 + rng_below(&r, 6); /* so that no step changes the sign */
-            const int differs = rng_double(&r) < shares[s], rises = rng_next(&r) & 1;
-            put_weight(dtype, base, i, x);
-            put_weight(dtype, next, i, differs ? (rises ? x + 1 : x - 1) : x);
-            k += (size_t)differs;
-            up += (size_t)(differs && rises);
+        for (size_t s = 0; s < COUNT(shares) && (!quick() || dtype % 3 == 0); s++) {
+            rng r = {s + 1};
+            size_t k = 0, up = 0, len = 0;
+            for (size_t i = 0; i < n; i++) {
+                const uint64_t x = 1 + rng_below(&r, 6); /* so that no step changes the sign */
+                const int differs = rng_double(&r) < shares[s], rises = rng_next(&r) & 1;
+                put_weight(dtype, base, i, x);
+                put_weight(dtype, next, i, differs ? (rises ? x + 1 : x - 1) : x);
+                k += (size_t)differs;
+                up += (size_t)(differs && rises);
+            }
+            const double p = (double)k / (double)n, q = (double)up / (double)k;
+            const double bits = -(double)n * (p * log2(p) + (1 - p) * log2(1 - p)) -
+                                (double)k * (q * log2(q) + (1 - q) * log2(1 - q));
+            at = (place){.dtype = dtype, .n = n, .i = s};
+            require_status(tlc_delta_compress(dtype, base, next, n, frame, bound_of(dtype, n), &len, NULL), TLC_OK);
+            print_message("# %s, %.1f%% changed: %.2f bits a change, %.1f%% above the entropy\n", dtype_name[dtype],
+                          100 * p, 8.0 * (double)len / (double)k, 100 * (8.0 * (double)len / bits - 1));
+            require(8.0 * (double)len < (weight_bits(dtype) == 64 ? 1.07 : 1.05) * bits);
         }
-        const double p = (double)k / (double)n, q = (double)up / (double)k;
-        const double bits = -(double)n * (p * log2(p) + (1 - p) * log2(1 - p)) -
-                            (double)k * (q * log2(q) + (1 - q) * log2(1 - q));
-        at = (place){.dtype = dtype, .n = n, .i = s};
-        require_status(tlc_delta_compress(dtype, base, next, n, frame, bound_of(dtype, n), &len, NULL), TLC_OK);
-        print_message("# %s, %.1f%% changed: %.2f bits a change, %.1f%% above the entropy\n", dtype_name[dtype],
-                      100 * p, 8.0 * (double)len / (double)k, 100 * (8.0 * (double)len / bits - 1));
-        require(8.0 * (double)len < (weight_bits(dtype) == 64 ? 1.07 : 1.05) * bits);
-    }
     free(base);
     free(next);
     free(frame);

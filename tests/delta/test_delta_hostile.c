@@ -80,14 +80,14 @@ static void seal(uint8_t *frame, size_t len)
 static void each_sample(void (*test)(sample *s))
 {
     FOR_EACH_WEIGHT_DTYPE(dtype)
-    for (size_t i = 0; i < COUNT(steps_of); i++)
-        for (unsigned one_in = 1; one_in < 50; one_in += 24) {
-            sample s;
-            at = (place){.dtype = dtype, .n = SMALL, .i = i, .note = one_in == 1 ? "all" : "some"};
-            open_sample(&s, dtype, SMALL, steps_of[i], one_in);
-            test(&s);
-            close_sample(&s);
-        }
+        for (size_t i = 0; i < COUNT(steps_of); i++)
+            for (unsigned one_in = 1; one_in < 50; one_in += 24) {
+                sample s;
+                at = (place){.dtype = dtype, .n = SMALL, .i = i, .note = one_in == 1 ? "all" : "some"};
+                open_sample(&s, dtype, SMALL, steps_of[i], one_in);
+                test(&s);
+                close_sample(&s);
+            }
 }
 
 static void truncate_sample(sample *s)

@@ -77,31 +77,31 @@ TEST(ranges)
     arena_open(&a.base, 8 * MOST);
     arena_open(&a.out, 8 * MOST);
     FOR_EACH_WEIGHT_DTYPE(dtype)
-    for (size_t i = 0; i < COUNT(sizes); i++)
-        for (int kind = 0; kind < 4; kind++) {
-            const size_t n = sizes[i];
-            rng r = {n};
-            at = (place){.dtype = dtype, .n = n};
-            sample s = made(dtype, n, kind & 1, kind >> 1);
-            const size_t fixed[][2] = {{0, n},
-                                       {0, 0},
-                                       {n, 0},
-                                       {0, n / 2 & ~(size_t)1},
-                                       {n / 4 * 2, n - n / 4 * 2},
-                                       {n > BLOCK ? BLOCK : 0, n > BLOCK ? n - BLOCK : 2},
-                                       {n > BLOCK ? BLOCK - 2 : 0, 2}};
-            for (size_t k = 0; k < COUNT(fixed); k++)
-                require_range(&a, &s, kind >> 1, fixed[k][0], fixed[k][1], &runners[k % runner_count].parallel);
-            for (int k = 0; k < (quick() ? 2 : 8); k++) {
-                size_t first = rng_below(&r, n), count = rng_below(&r, n - first + 1);
-                if (weight_bits(dtype) == 4) {
-                    first &= ~(size_t)1;
-                    count &= ~(size_t)1;
+        for (size_t i = 0; i < COUNT(sizes); i++)
+            for (int kind = 0; kind < 4; kind++) {
+                const size_t n = sizes[i];
+                rng r = {n};
+                at = (place){.dtype = dtype, .n = n};
+                sample s = made(dtype, n, kind & 1, kind >> 1);
+                const size_t fixed[][2] = {{0, n},
+                                           {0, 0},
+                                           {n, 0},
+                                           {0, n / 2 & ~(size_t)1},
+                                           {n / 4 * 2, n - n / 4 * 2},
+                                           {n > BLOCK ? BLOCK : 0, n > BLOCK ? n - BLOCK : 2},
+                                           {n > BLOCK ? BLOCK - 2 : 0, 2}};
+                for (size_t k = 0; k < COUNT(fixed); k++)
+                    require_range(&a, &s, kind >> 1, fixed[k][0], fixed[k][1], &runners[k % runner_count].parallel);
+                for (int k = 0; k < (quick() ? 2 : 8); k++) {
+                    size_t first = rng_below(&r, n), count = rng_below(&r, n - first + 1);
+                    if (weight_bits(dtype) == 4) {
+                        first &= ~(size_t)1;
+                        count &= ~(size_t)1;
+                    }
+                    require_range(&a, &s, kind >> 1, first, count, &runners[0].parallel);
                 }
-                require_range(&a, &s, kind >> 1, first, count, &runners[0].parallel);
+                discard(&s);
             }
-            discard(&s);
-        }
     arena_close(&a.base);
     arena_close(&a.out);
 }
@@ -109,8 +109,7 @@ TEST(ranges)
 /* A frame in which nothing differs copies the base. */
 TEST(nothing_differs)
 {
-    FOR_EACH_WEIGHT_DTYPE(dtype)
-    {
+    FOR_EACH_WEIGHT_DTYPE(dtype) {
         sample s = made(dtype, 500, 1, 1);
         uint8_t *out = bytes(weights_size(dtype, 200));
         size_t bound;
@@ -194,8 +193,7 @@ TEST(wrong_ranges)
 
 TEST(check)
 {
-    FOR_EACH_WEIGHT_DTYPE(dtype)
-    {
+    FOR_EACH_WEIGHT_DTYPE(dtype) {
         sample s = made(dtype, BLOCK + 100, 1, 1);
         const size_t size = weights_size(dtype, s.n);
         uint8_t *base = bytes(size);
@@ -222,31 +220,31 @@ TEST(peek)
 
     arena_open(&a, TLC_DELTA_HEAD_MAX);
     FOR_EACH_WEIGHT_DTYPE(dtype)
-    for (int has_base = 0; has_base < 2; has_base++) {
-        sample s = made(dtype, 70000, 1, has_base);
-        tlc_delta_info whole = {.struct_size = sizeof whole}, seen;
-        const size_t head = (dtype > TLC_BF16 ? (size_t)7 : 6) + (has_base ? 16 : 8);
+        for (int has_base = 0; has_base < 2; has_base++) {
+            sample s = made(dtype, 70000, 1, has_base);
+            tlc_delta_info whole = {.struct_size = sizeof whole}, seen;
+            const size_t head = (dtype > TLC_BF16 ? (size_t)7 : 6) + (has_base ? 16 : 8);
 
-        at = (place){.dtype = dtype, .n = s.n, .i = (size_t)has_base};
-        require_status(tlc_delta_inspect(s.frame, s.len, &whole), TLC_OK);
-        memset(whole.blocks, 0, sizeof whole.blocks);
-        whole.changed = 0;
-        for (size_t len = 0; len <= TLC_DELTA_HEAD_MAX; len++) {
-            seen = (tlc_delta_info){.struct_size = sizeof seen};
-            const tlc_status status = tlc_delta_peek(arena_copy(&a, s.frame, len, 1), len, &seen);
-            require_status(status, len < head ? TLC_ERR_CORRUPT : TLC_OK);
-            require(len < head || same(&seen, &whole, sizeof seen));
+            at = (place){.dtype = dtype, .n = s.n, .i = (size_t)has_base};
+            require_status(tlc_delta_inspect(s.frame, s.len, &whole), TLC_OK);
+            memset(whole.blocks, 0, sizeof whole.blocks);
+            whole.changed = 0;
+            for (size_t len = 0; len <= TLC_DELTA_HEAD_MAX; len++) {
+                seen = (tlc_delta_info){.struct_size = sizeof seen};
+                const tlc_status status = tlc_delta_peek(arena_copy(&a, s.frame, len, 1), len, &seen);
+                require_status(status, len < head ? TLC_ERR_CORRUPT : TLC_OK);
+                require(len < head || same(&seen, &whole, sizeof seen));
+            }
+            s.frame[1] = 3;
+            require_status(tlc_delta_peek(s.frame, s.len, &seen), TLC_ERR_VERSION);
+            s.frame[1] = 1;
+            s.frame[2] = 0xe0;
+            require_status(tlc_delta_peek(s.frame, s.len, &seen), TLC_ERR_CORRUPT);
+            s.frame[0] = 'E';
+            require_status(tlc_delta_peek(s.frame, s.len, &seen), TLC_ERR_CORRUPT);
+            require_status(tlc_delta_peek(NULL, 1, &seen), TLC_ERR_PARAM);
+            require_status(tlc_delta_peek(s.frame, s.len, NULL), TLC_ERR_PARAM);
+            discard(&s);
         }
-        s.frame[1] = 3;
-        require_status(tlc_delta_peek(s.frame, s.len, &seen), TLC_ERR_VERSION);
-        s.frame[1] = 1;
-        s.frame[2] = 0xe0;
-        require_status(tlc_delta_peek(s.frame, s.len, &seen), TLC_ERR_CORRUPT);
-        s.frame[0] = 'E';
-        require_status(tlc_delta_peek(s.frame, s.len, &seen), TLC_ERR_CORRUPT);
-        require_status(tlc_delta_peek(NULL, 1, &seen), TLC_ERR_PARAM);
-        require_status(tlc_delta_peek(s.frame, s.len, NULL), TLC_ERR_PARAM);
-        discard(&s);
-    }
     arena_close(&a);
 }

@@ -25,6 +25,7 @@ else:
     from threelc.torch import torchft as ours
     CONTEXT.set_forkserver_preload(["torch", "torchft"])
 
+PYTORCH = tuple(map(int, torch.__version__.split(".")[:2]))
 LIMIT = timedelta(seconds=30)
 SHAPES = ((40, 60), (60,), (4, 5, 7), ())
 NONFINITE, ALONE, KILLED = 2, 4, 6  # the steps in which something happens to replica 1
@@ -184,6 +185,7 @@ class Processes(ExitStack):
         return process
 
 
+@unittest.skipIf(PYTORCH < (2, 7), "torchft needs PyTorch 2.7")
 @unittest.skipIf(torchft is None, "torchft is not installed")
 class Replicas(unittest.TestCase):
     def test_a_replica_that_is_killed_and_comes_back(self):

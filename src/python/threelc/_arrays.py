@@ -286,27 +286,30 @@ class View:
             _is_written(tensor, self.what)
 
 
+def _typed(view: View, kind: Optional[DType], needed: str) -> Tuple[View, int, DType]:
+    """The memory, the number of its values, and their dtype, which is `kind`. needed: what is said if that is None."""
+    if kind is None or view.kind not in _DTYPE_KINDS[kind]:
+        name = _KIND_NAMES.get(view.kind, view.kind)
+        wanted = needed if kind is None else _KIND_NAMES[_DTYPE_KINDS[kind][0]]
+        raise TypeError(f"{view.what} should have values of {wanted}, not {name}{_HINT if name in _BITS else ''}")
+    return view, 8 * view.size // kind.bits, kind
+
+
 def taken(array: Any, dtype: Optional[DTypeLike], what: str, writable: bool = False) -> Tuple[View, int, DType]:
     """The memory of values, their number and dtype, which the array tells if it is not given. TypeError: the array has
     other values."""
     view = View(array, writable, what)
-    kind = _KIND_DTYPES.get(view.kind, DType.F32) if dtype is None else dtype_of(dtype)
-    if view.kind not in _DTYPE_KINDS[kind]:
-        name = _KIND_NAMES.get(view.kind, view.kind)
-        needed = "float32, float16 or bfloat16" if dtype is None else _KIND_NAMES[_DTYPE_KINDS[kind][0]]
-        raise TypeError(f"{what} should have values of {needed}, not {name}{_HINT if name in _BITS else ''}")
-    return view, view.size // kind.itemsize, kind
+    if dtype is None:
+        return _typed(view, _KIND_DTYPES.get(view.kind), "float32, float16 or bfloat16")
+    return _typed(view, dtype_of(dtype), "")
 
 
 def weights(array: Any, dtype: Optional[DTypeLike], what: str, writable: bool = False) -> Tuple[View, int, DType]:
     """The same of weights, which may have any dtype that deltas know."""
     view = View(array, writable, what)
-    kind = _WEIGHT_KIND_DTYPES.get(view.kind) if dtype is None else weight_dtype_of(dtype)
-    if kind is None or view.kind not in _DTYPE_KINDS[kind]:
-        name = _KIND_NAMES.get(view.kind, view.kind)
-        needed = "a dtype of threelc.DType" if kind is None else _KIND_NAMES[_DTYPE_KINDS[kind][0]]
-        raise TypeError(f"{what} should have values of {needed}, not {name}{_HINT if name in _BITS else ''}")
-    return view, 8 * view.size // kind.bits, kind
+    if dtype is None:
+        return _typed(view, _WEIGHT_KIND_DTYPES.get(view.kind), "a dtype of threelc.DType")
+    return _typed(view, weight_dtype_of(dtype), "")
 
 
 def values(array: Any, n: int, dtype: DType, what: str, writable: bool = False) -> View:

@@ -21,7 +21,7 @@ from ._common.sharing import Place, check_same, dense, overlaps_itself, places, 
 from ._common.states import TENSORS, Kind, Optionally, plain
 
 FORMAT = 3  # of messages
-_FLOATS_ONLY = 2  # the format of 0.4.1, whose messages have floats of 32 and 16 bits alone
+_FLOATS_ONLY = 2  # the format before 0.5.1, whose messages have floats of 32 and 16 bits alone
 STATE_VERSION = 1  # of state_dict()
 _STATE = Kind("WeightSync", STATE_VERSION, {"trainer": str, "sequence": int, "published": TENSORS,
                                             "heard": Optionally((str, int)), "replaced": [str]})
