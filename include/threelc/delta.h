@@ -15,7 +15,7 @@
  * weights begins with a frame that has no base (base NULL), which has all weights, losslessly packed.
  *
  * Units, buffers, failure and threads are as in threelc.h. Nothing is allocated, and calls keep no state. They use up
- * to 60 KiB of stack.
+ * to 60 KiB of stack, on big-endian machines 80.
  *
  * The page format.md, which is installed in share/doc/threelc, draws the bytes of a frame.
  */
@@ -38,6 +38,9 @@ typedef struct tlc_delta_options {
     char *message;         /* message_cap bytes: why the call failed, but for a bad struct_size; or NULL. As in
                       tlc_decode_options */
     size_t message_cap;    /* bytes of message */
+    int block_digests;     /* 1: the frame also has digests of each 65,536 weights, 16 bytes for these, so that
+                              tlc_delta_repair can complete a call of tlc_delta_apply that was broken off. Only for
+                              tlc_delta_compress and tlc_delta_fold */
 } tlc_delta_options;
 TLC_API tlc_status tlc_delta_options_init(tlc_delta_options *opt, size_t struct_size);
 
@@ -86,6 +89,73 @@ TLC_API tlc_status tlc_delta_apply_range(const void *src, size_t len, tlc_dtype 
 /* All that tlc_delta_apply checks, with its errors. TLC_OK: it would succeed. Nothing is written. */
 TLC_API tlc_status tlc_delta_check(const void *src, size_t len, tlc_dtype dtype, const void *weights, size_t n,
                                    const tlc_delta_options *opt);
+
+/* Completes a call of tlc_delta_apply that ended at any moment, as when a process is killed that writes to a mapped file,
+ * from the same frame, which has block_digests: each block of 65,536 weights is at its base, or at its result, or the
+ * call ended within it, and it is found how far it came (of weights of 64 bits such a block is lost). All blocks are
+ * looked at before the first write. Weights that are the base, or the result, will do, too.
+ * found: NULL, or 3 numbers: the blocks that are at the result, at the base, between them.
+ * Errors are those of tlc_delta_apply; TLC_ERR_BASE: a block is none of these; TLC_ERR_PARAM: the frame has no digests
+ * of blocks. Against a machine that loses power this helps only if what was written before is on the disk: then write
+ * the result beside the file, and rename it. */
+TLC_API tlc_status tlc_delta_repair(const void *src, size_t len, tlc_dtype dtype, void *weights, size_t n,
+                                    uint64_t *found, const tlc_delta_options *opt);
+
+/* *bound: the capacity that tlc_delta_from_changes needs. TLC_ERR_PARAM: a bad dtype, k > n, or NULL. TLC_ERR_SIZE:
+ * overflow. */
+TLC_API tlc_status tlc_delta_changes_bound(tlc_dtype dtype, size_t k, size_t n, size_t *bound);
+
+/* Writes the frame that tlc_delta_compress would write, of the k weights of n that differ. positions: they rise, and
+ * are below n, else TLC_ERR_PARAM. before, after: k weights of dtype; of 4 bits one in the lower half of each byte.
+ * Weights that are listed may be equal. digests: those of base and result (tlc_delta_digest), or NULL: the frame has
+ * none, as with without_digests.
+ * A block of 65,536 weights in which differences would be longer than the weights has these only if all of them are
+ * listed; else it is longer than they are, up to 1.6 times.
+ * dst: cap bytes, at least tlc_delta_changes_bound, else TLC_ERR_CAPACITY. *written: the bytes of the frame. The bytes
+ * of dst after them are overwritten. The time does not depend on n, but for 4 bytes for each block. */
+TLC_API tlc_status tlc_delta_from_changes(tlc_dtype dtype, const uint64_t *positions, const void *before,
+                                          const void *after, size_t k, size_t n, const uint64_t *digests, void *dst,
+                                          size_t cap, size_t *written, const tlc_delta_options *opt);
+
+/* What tlc_delta_changes reads. The caller sets struct_size, and all but k and are_values. */
+typedef struct tlc_delta_piece {
+    size_t struct_size;
+    uint64_t next, end; /* the weights that are asked for: next .. end - 1, at first 0 and n for all. A call moves next;
+                            next == end: nothing is left */
+    uint64_t state;     /* 0 at first; then the library's */
+    uint64_t *positions; /* cap of them; they rise */
+    void *values;        /* cap weights of dtype; of 4 bits a byte each */
+    size_t cap;          /* at least 65,536, or end - next if that is less */
+    size_t k;            /* how many came */
+    int are_values; /* what came. 0: differences. 1: the next weights themselves. Of 64 bits 1: the lower halves are
+                            those of the next weights; 2: the upper ones; 3: both; the others are differences */
+} tlc_delta_piece;
+
+/* Reads the weights that differ, from the frame alone, some at a time: while piece->next is below piece->end. A call
+ * may bring none.
+ * A difference is d = ordered(next) - ordered(base), as two's complement (4 bits: of 8). ordered(x) of floats of 4 to 32
+ * bits is x, as an unsigned integer, with all bits but the sign inverted if the sign is 1; the same turns a sum back
+ * into a weight. ordered(x) of others is x. Halves of 64 bits have differences of 32 bits each.
+ * The first call checks the checksum of the frame, each call the blocks that it reads. Errors are those of
+ * tlc_delta_apply, but that no base is checked; TLC_ERR_PARAM: a bad piece; TLC_ERR_CAPACITY. */
+TLC_API tlc_status tlc_delta_changes(const void *src, size_t len, tlc_dtype dtype, size_t n, tlc_delta_piece *piece,
+                                     const tlc_delta_options *opt);
+
+/* *bound: the capacity that tlc_delta_fold needs for `count` frames of n weights. TLC_ERR_PARAM, TLC_ERR_SIZE as
+ * tlc_delta_bound. */
+TLC_API tlc_status tlc_delta_fold_bound(tlc_dtype dtype, size_t n, size_t count, size_t *bound);
+
+/* Makes one frame of a chain of `count` frames of the same weights, without the weights: it takes them from the base of
+ * the first frame to the result of the last, in the bytes that tlc_delta_compress would write for these, but for blocks
+ * of 65,536 weights of which a frame has the weights themselves: such a block stays one. If a frame has no base, those
+ * before it do not matter, and neither has the result. lens: the bytes of each frame. dtype and n are those of the first
+ * frame; tlc_delta_peek tells them.
+ * Digests are those of the ends of the chain, of blocks, too, if both ends have them.
+ * dst: cap bytes, at least tlc_delta_fold_bound, else TLC_ERR_CAPACITY; all of it may be overwritten. *written: the
+ * bytes of the frame. Errors are those of tlc_delta_apply of the first frame that is refused, which the message names.
+ * TLC_ERR_BASE: a frame has another base than the result of the one before it. */
+TLC_API tlc_status tlc_delta_fold(const void *const *frames, const size_t *lens, size_t count, void *dst, size_t cap,
+                                  size_t *written, const tlc_delta_options *opt);
 
 #define TLC_DELTA_HEAD_MAX 30 /* bytes of the longest head of a frame */
 

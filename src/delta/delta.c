@@ -8,8 +8,6 @@
 #include "delta_frame.h"
 #include <xxhash.h>
 
-enum { PIECE = 4096 /* weights that are hashed at once */ };
-
 static tlc_status check_dtype(tlc_dtype dtype, uint64_t n, tlc_text *w)
 {
     if ((unsigned)dtype > TLC_F64)
@@ -66,23 +64,26 @@ void tlc_delta_split(tlc_delta *d, size_t blocks)
 
 /* ---- digests ----------------------------------------------------------------------------------------------------- */
 
-/* Of the weights of block b. Both halves of weights of 64 bits are in the sum of their lower ones. */
-static uint64_t digest_of(const tlc_delta *d, const uint8_t *weights, size_t b)
+uint64_t tlc_delta_digest_piece(const tlc_delta *d, const uint8_t *piece, size_t first, size_t count)
+{
+    const size_t size = (size_t)tlc_delta_size(d, count);
+#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
+    uint8_t swapped[TLC_DELTA_PIECE * 8];
+    const size_t element = tlc_unit_width(d->unit) == 4 ? 1 : (size_t)tlc_delta_size(d, 1);
+    tlc_copy_le(swapped, piece, size / element, element);
+    piece = swapped;
+#endif
+    return XXH3_64bits_withSeed(piece, size, first / TLC_DELTA_PIECE);
+}
+
+uint64_t tlc_delta_digest_block(const tlc_delta *d, const uint8_t *weights, size_t b)
 {
     const size_t first = tlc_delta_first(d, b), n = tlc_delta_count(d, b);
     uint64_t sum = 0;
 
-    for (size_t i = 0; i < n && b % tlc_delta_planes(d) == 0; i += PIECE) {
-        const size_t size = (size_t)tlc_delta_size(d, tlc_smaller(n - i, PIECE));
-        const uint8_t *piece = weights + (size_t)tlc_delta_size(d, first + i);
-#if __BYTE_ORDER__ == __ORDER_BIG_ENDIAN__
-        uint8_t swapped[PIECE * 8];
-        const size_t element = tlc_unit_width(d->unit) == 4 ? 1 : (size_t)tlc_delta_size(d, 1);
-        tlc_copy_le(swapped, piece, size / element, element);
-        piece = swapped;
-#endif
-        sum += XXH3_64bits_withSeed(piece, size, (first + i) / PIECE);
-    }
+    for (size_t i = 0; i < n && b % tlc_delta_planes(d) == 0; i += TLC_DELTA_PIECE)
+        sum += tlc_delta_digest_piece(d, weights + (size_t)tlc_delta_size(d, first + i), first + i,
+                                      tlc_smaller(n - i, TLC_DELTA_PIECE));
     return sum;
 }
 
@@ -99,7 +100,7 @@ static void digest_range(void *arg, size_t i)
 
     g->sums[i] = 0;
     for (size_t b = tlc_range_start(&d->ranges, i); b < tlc_range_start(&d->ranges, i + 1); b++)
-        g->sums[i] += digest_of(d, g->weights, b);
+        g->sums[i] += tlc_delta_digest_block(d, g->weights, b);
 }
 
 uint64_t tlc_delta_digest_all(const tlc_delta *d, const void *weights)
@@ -143,7 +144,8 @@ tlc_status tlc_delta_bound(tlc_dtype dtype, size_t n, size_t *bound)
     if (!bound || check_dtype(dtype, n, NULL))
         return TLC_ERR_PARAM;
     tlc_delta_of(&d, dtype, n);
-    uint64_t most = tlc_sum(tlc_delta_size(&d, n), (uint64_t)tlc_delta_blocks(&d) * TLC_DELTA_ENTRY_SIZE);
+    d.flags = TLC_DELTA_FLAG_BLOCK_DIGESTS;
+    uint64_t most = tlc_sum(tlc_delta_size(&d, n), tlc_delta_table_size(&d));
     most = tlc_sum(most, TLC_DELTA_HEAD_MAX + TLC_CHECKSUM_SIZE);
     if (most >= SIZE_MAX) /* or more than 64 bits */
         return TLC_ERR_SIZE;
@@ -154,7 +156,7 @@ tlc_status tlc_delta_bound(tlc_dtype dtype, size_t n, size_t *bound)
 typedef struct writing {
     const tlc_delta *d;
     const uint8_t *base, *next;
-    uint8_t *table, *payloads; /* a range begins where its weights would */
+    uint8_t *table, *digests, *payloads; /* digests: of blocks, or NULL. A range begins where its weights would */
     size_t len[TLC_RANGES_MAX];
     uint64_t base_sums[TLC_RANGES_MAX], result_sums[TLC_RANGES_MAX];
 } writing;
@@ -164,7 +166,23 @@ static size_t range_offset(const tlc_delta *d, size_t i)
     return tlc_delta_payload_start(d, tlc_range_start(&d->ranges, i));
 }
 
-/* A block is hashed while it is in the cache. */
+/* The digests of block b, which is hashed while it is in the cache. i: the range. */
+static void write_digests(writing *w, size_t i, size_t b)
+{
+    const tlc_delta *d = w->d;
+    const uint64_t base = w->base ? tlc_delta_digest_block(d, w->base, b) : 0;
+    const uint64_t result = tlc_delta_digest_block(d, w->next, b);
+
+    w->base_sums[i] += base;
+    w->result_sums[i] += result;
+    if (!w->digests || b % tlc_delta_planes(d) != 0)
+        return;
+    uint8_t *digests = w->digests + b / tlc_delta_planes(d) * tlc_delta_digests_size(d);
+    if (w->base)
+        tlc_store64(digests, base);
+    tlc_store64(digests + tlc_delta_digests_size(d) - TLC_DELTA_DIGEST_SIZE, result);
+}
+
 static void write_range(void *arg, size_t i)
 {
     writing *w = arg;
@@ -177,15 +195,12 @@ static void write_range(void *arg, size_t i)
         const uint8_t *next = w->next + tlc_delta_block_start(d, b);
         tlc_delta_weights block = tlc_delta_weights_of(d, w->base, b);
         size_t len;
-        tlc_delta_kind kind = tlc_delta_block_write(&block, next, dst + w->len[i], &len);
 
-        tlc_store32(w->table + b * TLC_DELTA_ENTRY_SIZE, (uint32_t)kind << 30 | (uint32_t)len);
+        const tlc_delta_kind kind = tlc_delta_block_write(&block, next, dst + w->len[i], &len);
+        tlc_delta_put_entry(w->table, b, kind, len);
         w->len[i] += len;
-        if (!(d->flags & TLC_DELTA_FLAG_DIGESTS))
-            continue;
-        w->result_sums[i] += digest_of(d, w->next, b);
-        if (w->base)
-            w->base_sums[i] += digest_of(d, w->base, b);
+        if (d->flags & TLC_DELTA_FLAG_DIGESTS)
+            write_digests(w, i, b);
     }
 }
 
@@ -195,7 +210,8 @@ static size_t write_blocks(tlc_delta *d, writing *w, uint8_t *dst)
     size_t at = 0;
 
     w->table = dst;
-    w->payloads = dst + tlc_delta_blocks(d) * TLC_DELTA_ENTRY_SIZE;
+    w->digests = d->flags & TLC_DELTA_FLAG_BLOCK_DIGESTS ? dst + tlc_delta_blocks(d) * TLC_DELTA_ENTRY_SIZE : NULL;
+    w->payloads = dst + tlc_delta_table_size(d);
     tlc_ranges_run(&d->options.parallel, d->ranges.count, write_range, w);
     for (size_t i = 0; i < d->ranges.count; i++) {
         memmove(w->payloads + at, w->payloads + range_offset(d, i), w->len[i]);
@@ -203,7 +219,7 @@ static size_t write_blocks(tlc_delta *d, writing *w, uint8_t *dst)
         d->base_digest += w->base_sums[i];
         d->result_digest += w->result_sums[i];
     }
-    return at ? tlc_delta_blocks(d) * TLC_DELTA_ENTRY_SIZE + at : 0;
+    return at ? tlc_delta_table_size(d) + at : 0;
 }
 
 static void write_head(const tlc_delta *d, uint8_t *dst)
@@ -211,23 +227,43 @@ static void write_head(const tlc_delta *d, uint8_t *dst)
     *dst++ = TLC_DELTA_MAGIC;
     *dst++ = (uint8_t)tlc_delta_version(d);
     *dst++ = (uint8_t)d->flags;
-    if (tlc_delta_version(d) == TLC_DELTA_VERSION_2)
+    if (tlc_delta_version(d) != TLC_DELTA_VERSION_1)
         *dst++ = (uint8_t)d->dtype;
     dst += tlc_varint_write(dst, d->n);
     if (!(d->flags & TLC_DELTA_FLAG_DIGESTS))
         return;
-    if (!(d->flags & TLC_DELTA_FLAG_NO_BASE)) {
+    if (tlc_delta_has_base(d)) {
         tlc_store64(dst, d->base_digest);
         dst += TLC_DELTA_DIGEST_SIZE;
     }
     tlc_store64(dst, d->result_digest);
 }
 
+void tlc_delta_set_flags(tlc_delta *d, int has_base, int digests, int block_digests)
+{
+    d->flags = (has_base ? 0 : TLC_DELTA_FLAG_NO_BASE) | (digests ? TLC_DELTA_FLAG_DIGESTS : 0) |
+               (block_digests ? TLC_DELTA_FLAG_BLOCK_DIGESTS : 0);
+    if (tlc_delta_version(d) == TLC_DELTA_VERSION_1)
+        d->flags |= (unsigned)d->dtype;
+}
+
+size_t tlc_delta_finish(tlc_delta *d, uint8_t *dst, size_t len)
+{
+    if (!len) {
+        tlc_delta_set_flags(d, tlc_delta_has_base(d), d->flags & TLC_DELTA_FLAG_DIGESTS, 0);
+        d->flags |= TLC_DELTA_FLAG_SAME;
+    }
+    write_head(d, dst);
+    len += tlc_delta_head_size(d);
+    tlc_frame_seal(dst, len);
+    return len + TLC_CHECKSUM_SIZE;
+}
+
 tlc_status tlc_delta_compress(tlc_dtype dtype, const void *base, const void *next, size_t n, void *dst, size_t cap,
                               size_t *written, const tlc_delta_options *opt)
 {
     writing w = {.base = base, .next = next};
-    size_t bound, at;
+    size_t bound;
     tlc_delta d;
     tlc_status status = tlc_delta_begin(&d, dtype, n, opt);
 
@@ -243,19 +279,12 @@ tlc_status tlc_delta_compress(tlc_dtype dtype, const void *base, const void *nex
         return TLC_FAIL(&d.why, TLC_ERR_SIZE, "n is %zu: the weights have more bytes than the address space", n);
     if (cap < bound)
         return TLC_FAIL(&d.why, TLC_ERR_CAPACITY, "cap is %zu bytes, tlc_delta_bound is %zu", cap, bound);
-    d.flags = (dtype <= TLC_BF16 ? (unsigned)dtype : 0) | (d.options.without_digests ? 0 : TLC_DELTA_FLAG_DIGESTS) |
-              (base ? 0 : TLC_DELTA_FLAG_NO_BASE);
+    tlc_delta_set_flags(&d, base != NULL, !d.options.without_digests, d.options.block_digests);
     w.d = &d;
     tlc_delta_split(&d, tlc_delta_blocks(&d));
-    at = tlc_delta_head_size(&d);
     tlc_float_mode mode = tlc_float_enter();
-    size_t len = n ? write_blocks(&d, &w, (uint8_t *)dst + at) : 0;
+    const size_t len = n ? write_blocks(&d, &w, (uint8_t *)dst + tlc_delta_head_size(&d)) : 0;
     tlc_float_leave(mode);
-    if (!len)
-        d.flags |= TLC_DELTA_FLAG_SAME;
-    write_head(&d, dst);
-    at += len;
-    tlc_frame_seal(dst, at);
-    *written = at + TLC_CHECKSUM_SIZE;
+    *written = tlc_delta_finish(&d, dst, len);
     return TLC_OK;
 }

@@ -9,20 +9,22 @@
 #include "../coding/ranges.h"
 #include "../common/sizes.h"
 #include "../common/varint.h"
-#include "blocks.h"
-#include "weights.h"
+#include "payloads/blocks.h"
+#include "payloads/weights.h"
 #include <threelc/delta.h>
 
 #define TLC_DELTA_MAGIC 'D'
-/* Version 1 has the dtypes of gradients in its flags; version 2 has a byte for all others. */
+/* Version 1 has the dtypes of gradients in its flags; version 2 has a byte for all others; version 3, which has a digest
+ * of each block, has it for all. */
 enum {
     TLC_DELTA_VERSION_1 = 1,
     TLC_DELTA_VERSION_2 = 2,
+    TLC_DELTA_VERSION_3 = 3,
     TLC_DELTA_FLAG_DTYPE = 0x03,
     TLC_DELTA_FLAG_DIGESTS = 0x04,
     TLC_DELTA_FLAG_NO_BASE = 0x08,
     TLC_DELTA_FLAG_SAME = 0x10,
-    TLC_DELTA_FLAGS = 0x1f,
+    TLC_DELTA_FLAG_BLOCK_DIGESTS = 0x20,
     TLC_DELTA_DIGEST_SIZE = 8,
     TLC_DELTA_ENTRY_SIZE = 4,
     TLC_DELTA_HEAD_MIN = 4 /* with n = 0 */
@@ -39,7 +41,7 @@ typedef struct tlc_delta {
     tlc_weight_unit unit;
     unsigned flags;
     uint64_t n, base_digest, result_digest;
-    const uint8_t *table, *payloads; /* of a frame that is read */
+    const uint8_t *table, *digests, *payloads; /* of a frame that is read. digests: of blocks, or NULL */
     size_t payloads_size;
     tlc_ranges ranges; /* of blocks */
 } tlc_delta;
@@ -68,8 +70,30 @@ void tlc_delta_split(tlc_delta *d, size_t blocks);
 /* The digest of all weights. */
 uint64_t tlc_delta_digest_all(const tlc_delta *d, const void *weights);
 
+enum { TLC_DELTA_PIECE = 4096 /* weights that are hashed at once */ };
+
+/* Its part of the `count` weights of a piece, whose first one is number `first`. */
+uint64_t tlc_delta_digest_piece(const tlc_delta *d, const uint8_t *piece, size_t first, size_t count);
+
+/* Its part of block b. Both halves of weights of 64 bits are in that of their lower ones. */
+uint64_t tlc_delta_digest_block(const tlc_delta *d, const uint8_t *weights, size_t b);
+
+/* Sets the flags of a frame that is written. */
+void tlc_delta_set_flags(tlc_delta *d, int has_base, int digests, int block_digests);
+
+/* Completes a frame with head and checksum, around the `len` bytes after the head. 0: nothing differs. Returns the bytes
+ * of the frame. */
+size_t tlc_delta_finish(tlc_delta *d, uint8_t *dst, size_t len);
+
+static inline void tlc_delta_put_entry(uint8_t *table, size_t b, tlc_delta_kind kind, size_t len)
+{
+    tlc_store32(table + b * TLC_DELTA_ENTRY_SIZE, (uint32_t)kind << 30 | (uint32_t)len);
+}
+
 static inline unsigned tlc_delta_version(const tlc_delta *d)
 {
+    if (d->flags & TLC_DELTA_FLAG_BLOCK_DIGESTS)
+        return TLC_DELTA_VERSION_3;
     return d->dtype <= TLC_BF16 ? TLC_DELTA_VERSION_1 : TLC_DELTA_VERSION_2;
 }
 
@@ -127,6 +151,26 @@ static inline size_t tlc_delta_payload_start(const tlc_delta *d, size_t b)
 static inline tlc_delta_weights tlc_delta_weights_of(const tlc_delta *d, const uint8_t *base, size_t b)
 {
     return (tlc_delta_weights){d->k, d->dtype, base ? base + tlc_delta_block_start(d, b) : NULL, tlc_delta_count(d, b)};
+}
+
+static inline int tlc_delta_has_base(const tlc_delta *d)
+{
+    return !(d->flags & TLC_DELTA_FLAG_NO_BASE);
+}
+
+/* The digests of block b of a frame: of its base, if there is one, and of its result. */
+static inline size_t tlc_delta_digests_size(const tlc_delta *d)
+{
+    return tlc_delta_has_base(d) ? 2 * TLC_DELTA_DIGEST_SIZE : TLC_DELTA_DIGEST_SIZE;
+}
+
+/* The bytes between head and payloads. */
+static inline size_t tlc_delta_table_size(const tlc_delta *d)
+{
+    const size_t blocks = tlc_delta_blocks(d);
+
+    return blocks * TLC_DELTA_ENTRY_SIZE +
+           (d->flags & TLC_DELTA_FLAG_BLOCK_DIGESTS ? blocks / tlc_delta_planes(d) * tlc_delta_digests_size(d) : 0);
 }
 
 static inline size_t tlc_delta_head_size(const tlc_delta *d)

@@ -8,7 +8,7 @@ static const struct {
     unsigned oldest, newest; /* versions that this library reads */
 } formats[] = {
     [TLC_FORMAT_FRAME] = {"", "frame", TLC_FRAME_VERSION, TLC_FRAME_VERSION},
-    [TLC_FORMAT_DELTA] = {"D", "delta of weights (threelc/delta.h)", 1, 2},
+    [TLC_FORMAT_DELTA] = {"D", "delta of weights (threelc/delta.h)", 1, 3},
     [TLC_FORMAT_BUNDLE] = {"B", "bundle (threelc/bundle.h)", 2, 2},
     [TLC_FORMAT_STATE] = {"TLCS", "state of a context (tlc_state_save)", 1, 1},
     [TLC_FORMAT_MESSAGE] = {"E", "message of the exchange (threelc/exchange.h)", 1, 1},

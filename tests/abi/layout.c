@@ -251,12 +251,23 @@ AT(tlc_graph, rows, 16, 12);
 AT(tlc_graph, p, 24, 16);
 AT(tlc_graph, seed, 32, 24);
 
-SIZED(tlc_delta_options, 48, 28);
+SIZED(tlc_delta_options, 56, 32);
 AT(tlc_delta_options, isa, 8, 4);
 AT(tlc_delta_options, without_digests, 12, 8);
 AT(tlc_delta_options, parallel, 16, 12);
 AT(tlc_delta_options, message, 32, 20);
 AT(tlc_delta_options, message_cap, 40, 24);
+AT(tlc_delta_options, block_digests, 48, 28);
+
+SIZED(tlc_delta_piece, 72, 48 + 2 * GAP);
+AT(tlc_delta_piece, next, 8, 4 + GAP);
+AT(tlc_delta_piece, end, 16, 12 + GAP);
+AT(tlc_delta_piece, state, 24, 20 + GAP);
+AT(tlc_delta_piece, positions, 32, 28 + GAP);
+AT(tlc_delta_piece, values, 40, 32 + GAP);
+AT(tlc_delta_piece, cap, 48, 36 + GAP);
+AT(tlc_delta_piece, k, 56, 40 + GAP);
+AT(tlc_delta_piece, are_values, 64, 44 + GAP);
 
 SIZED(tlc_delta_info, 88, 84 + GAP);
 AT(tlc_delta_info, version, 8, 4);

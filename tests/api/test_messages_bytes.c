@@ -423,7 +423,7 @@ TEST(deltas)
     require(!*message);
     d.bytes[1] = 9;
     SAYS(tlc_delta_apply(d.bytes, d.len, TLC_F32, base, N, &opt), TLC_ERR_VERSION,
-         "byte 1, the format version of a delta of weights (threelc/delta.h), is 9: this library reads 1 to 2");
+         "byte 1, the format version of a delta of weights (threelc/delta.h), is 9: this library reads 1 to 3");
 }
 
 TEST(making_deltas)

@@ -2,9 +2,9 @@
  *
  * threelc/delta.h and bytes that are no delta, or were altered: weights stay as they are, and nothing else is read.
  */
+#include "../support/exchange_member.h"
 #include "../support/support.h"
 #include <threelc/delta.h>
-#include <xxhash.h>
 
 enum { SMALL = 300, LARGE = 65536 + 50, CHECKSUM = 4 };
 
@@ -69,14 +69,6 @@ static tlc_status apply(sample *s, const uint8_t *frame, size_t len)
     return status;
 }
 
-static void seal(uint8_t *frame, size_t len)
-{
-    const uint32_t sum = (uint32_t)XXH3_64bits(frame, len - CHECKSUM);
-
-    for (int i = 0; i < CHECKSUM; i++)
-        frame[len - CHECKSUM + (size_t)i] = (uint8_t)(sum >> 8 * i);
-}
-
 static void each_sample(void (*test)(sample *s))
 {
     FOR_EACH_WEIGHT_DTYPE(dtype)
@@ -111,7 +103,7 @@ static void cut_sample(sample *s)
 
     for (size_t len = CHECKSUM + 4; len < s->len; len++) {
         memcpy(frame, s->frame, len);
-        seal(frame, len);
+        blob_seal(frame, len);
         require(apply(s, frame, len));
     }
     free(frame);
@@ -150,7 +142,7 @@ static void forge_sample(sample *s)
             frame[i] ^= (uint8_t)(1 << bit);
             if (bit == 7 && i > 4) /* several changes */
                 frame[4 + rng_below(&r, s->len - CHECKSUM - 4)] = (uint8_t)rng_next(&r);
-            seal(frame, s->len);
+            blob_seal(frame, s->len);
             accepted += !apply(s, frame, s->len);
         }
     require(accepted > 0 && accepted < 8 * s->len);
@@ -190,7 +182,7 @@ TEST(huge)
         tlc_delta_info info = {.struct_size = sizeof info};
         frame[2] = (uint8_t)flags;
         memcpy(frame + 3, n, sizeof n);
-        seal(frame, len);
+        blob_seal(frame, len);
         require(apply(&s, frame, len));
         /* "nothing differs" may be said of any number of weights */
         tlc_status status = tlc_delta_inspect(frame, len, &info);

@@ -3,47 +3,10 @@
  * threelc/delta.h: a part of the weights, other memory for the result, a check that writes nothing, and what the head
  * of a frame tells.
  */
-#include "../support/support.h"
-#include <threelc/delta.h>
-#include <xxhash.h>
+#include "../support/exchange_member.h"
+#include "sample.h"
 
-enum { BLOCK = 65536, CHECKSUM = 4, MOST = 2 * BLOCK + 1000 };
-
-typedef struct sample {
-    tlc_dtype dtype;
-    size_t n, len;
-    uint8_t *base, *next, *frame;
-} sample;
-
-/* The blocks are sparse, dense and raw in turn; rarely: few differ in all of them; has_base 0: the frame has all. */
-static sample made(tlc_dtype dtype, size_t n, int rarely, int has_base)
-{
-    sample s = {.dtype = dtype, .n = n, .base = bytes(weights_size(dtype, n)), .next = bytes(weights_size(dtype, n))};
-    size_t bound;
-    rng r = {n + (size_t)rarely};
-
-    fill_weights(n, dtype, s.base, n);
-    for (size_t i = 0; i < n; i++) {
-        const uint64_t x = weight_at(dtype, s.base, i), draw = rng_next(&r);
-        const size_t kind = rarely ? 0 : i / BLOCK;
-        put_weight(dtype, s.next, i,
-                   kind == 2                     ? rng_next(&r) << 32 ^ draw
-                   : draw % (kind ? 2 : 40) == 0 ? x + (draw >> 20) % (draw >> 40 & 7 ? 3 : 90) - 1
-                                                 : x);
-    }
-    require_status(tlc_delta_bound(dtype, n, &bound), TLC_OK);
-    s.frame = bytes(bound);
-    require_status(tlc_delta_compress(dtype, has_base ? s.base : NULL, s.next, n, s.frame, bound, &s.len, NULL),
-                   TLC_OK);
-    return s;
-}
-
-static void discard(sample *s)
-{
-    free(s->base);
-    free(s->next);
-    free(s->frame);
-}
+enum { CHECKSUM = 4 };
 
 /* ---- ranges ------------------------------------------------------------------------------------------------------ */
 
@@ -71,18 +34,18 @@ static void require_range(room *a, const sample *s, int has_base, size_t first, 
 
 TEST(ranges)
 {
-    static const size_t sizes[] = {2, 300, BLOCK + 100, MOST};
+    static const size_t sizes[] = {2, 300, BLOCK + 100, SAMPLE_MOST};
     room a;
 
-    arena_open(&a.base, 8 * MOST);
-    arena_open(&a.out, 8 * MOST);
+    arena_open(&a.base, 8 * SAMPLE_MOST);
+    arena_open(&a.out, 8 * SAMPLE_MOST);
     FOR_EACH_WEIGHT_DTYPE(dtype)
         for (size_t i = 0; i < COUNT(sizes); i++)
             for (int kind = 0; kind < 4; kind++) {
                 const size_t n = sizes[i];
                 rng r = {n};
                 at = (place){.dtype = dtype, .n = n};
-                sample s = made(dtype, n, kind & 1, kind >> 1);
+                sample s = sample_made(dtype, n, kind & 1, kind >> 1);
                 const size_t fixed[][2] = {{0, n},
                                            {0, 0},
                                            {n, 0},
@@ -100,7 +63,7 @@ TEST(ranges)
                     }
                     require_range(&a, &s, kind >> 1, first, count, &runners[0].parallel);
                 }
-                discard(&s);
+                sample_discard(&s);
             }
     arena_close(&a.base);
     arena_close(&a.out);
@@ -110,7 +73,7 @@ TEST(ranges)
 TEST(nothing_differs)
 {
     FOR_EACH_WEIGHT_DTYPE(dtype) {
-        sample s = made(dtype, 500, 1, 1);
+        sample s = sample_made(dtype, 500, 1, 1);
         uint8_t *out = bytes(weights_size(dtype, 200));
         size_t bound;
         at = (place){.dtype = dtype, .n = s.n};
@@ -121,42 +84,35 @@ TEST(nothing_differs)
                        TLC_OK);
         require(same(out, s.base + weights_size(dtype, 100), weights_size(dtype, 200)));
         free(out);
-        discard(&s);
+        sample_discard(&s);
     }
-}
-
-static void seal(uint8_t *frame, size_t len)
-{
-    const uint32_t sum = (uint32_t)XXH3_64bits(frame, len - CHECKSUM);
-
-    for (int i = 0; i < CHECKSUM; i++)
-        frame[len - CHECKSUM + (size_t)i] = (uint8_t)(sum >> 8 * i);
 }
 
 /* The payloads of other blocks are not read. */
 TEST(other_blocks)
 {
-    sample s = made(TLC_BF16, MOST, 1, 1);
+    sample s = sample_made(TLC_BF16, SAMPLE_MOST, 1, 1);
     const size_t head = 3 + 3 + 16, table = 3 * 4, size = weights_size(TLC_BF16, 1000);
     uint8_t *out = bytes(size);
 
-    at = (place){.dtype = TLC_BF16, .n = MOST};
+    at = (place){.dtype = TLC_BF16, .n = SAMPLE_MOST};
     memset(s.frame + head + table, 0xff, 200); /* in the first payload */
-    seal(s.frame, s.len);
-    require_status(tlc_delta_check(s.frame, s.len, TLC_BF16, s.base, MOST, NULL), TLC_ERR_CORRUPT);
-    require_status(tlc_delta_apply_range(s.frame, s.len, TLC_BF16, s.base, out, MOST, 0, 500, NULL), TLC_ERR_CORRUPT);
-    require_status(tlc_delta_apply_range(s.frame, s.len, TLC_BF16, s.base + 2 * BLOCK * 2, out, MOST, 2 * BLOCK, 1000,
-                                         NULL),
+    blob_seal(s.frame, s.len);
+    require_status(tlc_delta_check(s.frame, s.len, TLC_BF16, s.base, SAMPLE_MOST, NULL), TLC_ERR_CORRUPT);
+    require_status(tlc_delta_apply_range(s.frame, s.len, TLC_BF16, s.base, out, SAMPLE_MOST, 0, 500, NULL),
+                   TLC_ERR_CORRUPT);
+    require_status(tlc_delta_apply_range(s.frame, s.len, TLC_BF16, s.base + 2 * BLOCK * 2, out, SAMPLE_MOST, 2 * BLOCK,
+                                         1000, NULL),
                    TLC_OK);
     require(same(out, s.next + 2 * BLOCK * 2, size));
     free(out);
-    discard(&s);
+    sample_discard(&s);
 }
 
 TEST(wrong_ranges)
 {
     enum { N = 300 };
-    sample s = made(TLC_F4_E2M1, N, 1, 1), fresh = made(TLC_U8, N, 1, 0);
+    sample s = sample_made(TLC_F4_E2M1, N, 1, 1), fresh = sample_made(TLC_U8, N, 1, 0);
     uint8_t out[N], before[N];
     char message[200] = "";
     const tlc_delta_options opt = {.struct_size = sizeof opt, .message = message, .message_cap = sizeof message};
@@ -185,8 +141,8 @@ TEST(wrong_ranges)
     require(same(out, s.next + 1, N / 2 - 1));
     require_status(tlc_delta_apply_range(fresh.frame, fresh.len, TLC_U8, NULL, out, N, 10, 20, &opt), TLC_OK);
     require(same(out, fresh.next + 10, 20));
-    discard(&s);
-    discard(&fresh);
+    sample_discard(&s);
+    sample_discard(&fresh);
 }
 
 /* ---- a check, and a peek ----------------------------------------------------------------------------------------- */
@@ -194,7 +150,7 @@ TEST(wrong_ranges)
 TEST(check)
 {
     FOR_EACH_WEIGHT_DTYPE(dtype) {
-        sample s = made(dtype, BLOCK + 100, 1, 1);
+        sample s = sample_made(dtype, BLOCK + 100, 1, 1);
         const size_t size = weights_size(dtype, s.n);
         uint8_t *base = bytes(size);
 
@@ -209,7 +165,7 @@ TEST(check)
         require_status(tlc_delta_check(s.frame, s.len, dtype, NULL, s.n, NULL), TLC_ERR_PARAM);
         require(same(base, s.base, size));
         free(base);
-        discard(&s);
+        sample_discard(&s);
     }
 }
 
@@ -221,7 +177,7 @@ TEST(peek)
     arena_open(&a, TLC_DELTA_HEAD_MAX);
     FOR_EACH_WEIGHT_DTYPE(dtype)
         for (int has_base = 0; has_base < 2; has_base++) {
-            sample s = made(dtype, 70000, 1, has_base);
+            sample s = sample_made(dtype, 70000, 1, has_base);
             tlc_delta_info whole = {.struct_size = sizeof whole}, seen;
             const size_t head = (dtype > TLC_BF16 ? (size_t)7 : 6) + (has_base ? 16 : 8);
 
@@ -235,7 +191,7 @@ TEST(peek)
                 require_status(status, len < head ? TLC_ERR_CORRUPT : TLC_OK);
                 require(len < head || same(&seen, &whole, sizeof seen));
             }
-            s.frame[1] = 3;
+            s.frame[1] = 4;
             require_status(tlc_delta_peek(s.frame, s.len, &seen), TLC_ERR_VERSION);
             s.frame[1] = 1;
             s.frame[2] = 0xe0;
@@ -244,7 +200,7 @@ TEST(peek)
             require_status(tlc_delta_peek(s.frame, s.len, &seen), TLC_ERR_CORRUPT);
             require_status(tlc_delta_peek(NULL, 1, &seen), TLC_ERR_PARAM);
             require_status(tlc_delta_peek(s.frame, s.len, NULL), TLC_ERR_PARAM);
-            discard(&s);
+            sample_discard(&s);
         }
     arena_close(&a);
 }

@@ -130,7 +130,7 @@ class FrameInfo(Structure):
 
 class DeltaOptions(Structure):
     _fields_ = [("struct_size", c_size_t), ("isa", c_int), ("without_digests", c_int), ("parallel", Parallel),
-                ("message", c_char_p), ("message_cap", c_size_t)]
+                ("message", c_char_p), ("message_cap", c_size_t), ("block_digests", c_int)]
 
 
 class DeltaInfo(Structure):
@@ -138,6 +138,12 @@ class DeltaInfo(Structure):
         ("struct_size", c_size_t), ("version", c_uint32), ("dtype", c_int), ("n", c_uint64), ("has_base", c_int),
         ("has_digests", c_int), ("base_digest", c_uint64), ("result_digest", c_uint64), ("blocks", c_uint64 * 4),
         ("changed", c_uint64)]
+
+
+class DeltaPiece(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("next", c_uint64), ("end", c_uint64), ("state", c_uint64), ("positions", c_void_p),
+        ("values", c_void_p), ("cap", c_size_t), ("k", c_size_t), ("are_values", c_int)]
 
 
 class Message(Structure):
@@ -270,6 +276,13 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_delta_apply_range": (_status, c_void_p, c_size_t, c_int, _values, _values, c_size_t, c_size_t, c_size_t,
                               _delta),
     "tlc_delta_check": (_status, c_void_p, c_size_t, c_int, _values, c_size_t, _delta),
+    "tlc_delta_repair": (_status, c_void_p, c_size_t, c_int, _values, c_size_t, POINTER(c_uint64), _delta),
+    "tlc_delta_changes_bound": (_status, c_int, c_size_t, c_size_t, _size_out),
+    "tlc_delta_from_changes": (_status, c_int, _values, _values, _values, c_size_t, c_size_t, POINTER(c_uint64),
+                               c_void_p, c_size_t, _size_out, _delta),
+    "tlc_delta_changes": (_status, c_void_p, c_size_t, c_int, c_size_t, POINTER(DeltaPiece), _delta),
+    "tlc_delta_fold_bound": (_status, c_int, c_size_t, c_size_t, _size_out),
+    "tlc_delta_fold": (_status, POINTER(c_void_p), POINTER(c_size_t), c_size_t, c_void_p, c_size_t, _size_out, _delta),
     "tlc_delta_peek": (_status, c_void_p, c_size_t, POINTER(DeltaInfo)),
     "tlc_delta_inspect": (_status, c_void_p, c_size_t, POINTER(DeltaInfo)),
     "tlc_delta_digest": (_status, c_int, _values, c_size_t, POINTER(c_uint64), _delta),

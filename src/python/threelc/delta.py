@@ -9,9 +9,9 @@ frame is 30 to 200 times smaller than the weights. Any bits come out as they wen
 """
 from __future__ import annotations
 
-from ctypes import byref, c_size_t, c_uint64, sizeof
+from ctypes import byref, c_size_t, c_uint64, c_void_p, sizeof
 from dataclasses import dataclass
-from typing import Any, Callable, Optional
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from . import _c
 from ._arrays import DTypeLike, octets, weights as weights_of
@@ -19,7 +19,12 @@ from ._c import DType, Format
 from ._library import check as check_status, check_bytes, count as whole, lib, message_of
 from ._parallel import call, threads_of
 
-__all__ = ["DeltaInfo", "apply", "apply_range", "check", "compress", "digest", "inspect", "peek"]
+__all__ = ["Changes", "DeltaInfo", "Repaired", "apply", "apply_range", "changes", "check", "compress", "digest", "fold",
+           "from_changes", "inspect", "peek", "repair"]
+
+_BLOCK = 65536  # weights: changes() reads whole blocks
+_IN_A_BYTE = (DType.F4_E2M1, DType.U4)
+_FORMATS = {1: "B", 2: "H", 4: "I", 8: "Q"}
 
 
 @dataclass(frozen=True)
@@ -45,10 +50,31 @@ class DeltaInfo:
     """of the format"""
 
 
+class Changes(NamedTuple):
+    """Weights that differ, as changes() reads them."""
+
+    positions: memoryview
+    """rising, of 64 bits"""
+    values: memoryview
+    """one for each, as unsigned integers of the width of the dtype; weights of 4 bits have a byte each"""
+    are_values: int
+    """0: differences; 1: the next weights themselves. Of 64 bits 1: the lower halves are those of the next weights; 2:
+    the upper ones; 3: both"""
+
+
+class Repaired(NamedTuple):
+    """Blocks of 65,536 weights, as repair() found them."""
+
+    at_result: int
+    at_base: int
+    between: int
+
+
 def _call(threads: Optional[int], n: int, function: Callable[..., int], *arguments: Any,
-          without_digests: bool = False) -> None:
+          without_digests: bool = False, block_digests: bool = False) -> None:
     """Calls a function of the library whose last argument are options."""
-    options = _c.DeltaOptions(struct_size=sizeof(_c.DeltaOptions), without_digests=int(without_digests))
+    options = _c.DeltaOptions(struct_size=sizeof(_c.DeltaOptions), without_digests=int(without_digests),
+                              block_digests=int(block_digests))
     message = message_of(options)
     pool = threads_of(threads, n)
     if pool is not None:
@@ -57,13 +83,14 @@ def _call(threads: Optional[int], n: int, function: Callable[..., int], *argumen
 
 
 def compress(base: Any, next: Any, *, dtype: Optional[DTypeLike] = None, digests: bool = True,
-             threads: Optional[int] = None) -> bytes:
+             block_digests: bool = False, threads: Optional[int] = None) -> bytes:
     """The delta that makes `next` of `base`. base None: it has all weights, losslessly packed.
 
     Arrays have any of these dtypes: float32, float16, bfloat16, float8, 8-bit, 32-bit and 64-bit integers, bool,
     float64. What numpy has no name for is given as bits and named by `dtype`: "bf16" (16-bit integers), "f8_e4m3",
     "f8_e5m2" (bytes), "f4_e2m1", "u4" (bytes that have two values each). digests: of base and result, 16 bytes, by
-    which apply() finds out whether it has the right base.
+    which apply() finds out whether it has the right base. block_digests: also of each 65,536 weights, 16 bytes for
+    these, by which repair() completes an apply() that was broken off.
     """
     target, n, kind = weights_of(next, dtype, "next")
     source = None
@@ -76,7 +103,7 @@ def compress(base: Any, next: Any, *, dtype: Optional[DTypeLike] = None, digests
     frame = bytearray(bound.value)
     room = octets(frame, "frame", writable=True)
     _call(threads, n, lib.tlc_delta_compress, kind, source and source.address, target.address, n, room.address,
-          room.size, byref(written), without_digests=not digests)
+          room.size, byref(written), without_digests=not digests, block_digests=block_digests)
     return bytes(memoryview(frame)[:written.value])
 
 
@@ -105,6 +132,89 @@ def apply_range(frame: Any, base: Any, out: Any, *, n: int, first: int, dtype: O
     _call(threads, count, lib.tlc_delta_apply_range, source.address, source.size, kind, start and start.address,
           target.address, whole(n, "n"), whole(first, "first"), count)
     return out
+
+
+def from_changes(positions: Any, before: Any, after: Any, n: int, *, dtype: Optional[DTypeLike] = None,
+                 digests: Optional[Tuple[int, int]] = None, threads: Optional[int] = None) -> bytes:
+    """The delta that compress() would make, of the weights that differ: a GPU may find them, and no weights need to come
+    to the host.
+
+    positions: integers of 64 bits, which rise; before, after: the weights there, of dtypes as in compress(); of 4 bits
+    one in the lower half of each byte. n: all weights. digests: digest() of the base and of the result, or None: the
+    delta has none.
+    """
+    at, k, _ = weights_of(positions, DType.I64, "positions")
+    target, found, kind = _listed(after, dtype, "after")
+    source, others, _ = _listed(before, kind, "before")
+    if k != found or k != others:
+        raise ValueError(f"there are {k} positions, {others} weights before and {found} after")
+    pair = (c_uint64 * 2)(*digests) if digests is not None else None
+    bound, written = c_size_t(), c_size_t()
+    check_status(lib.tlc_delta_changes_bound(kind, k, whole(n, "n"), byref(bound)))
+    frame = bytearray(bound.value)
+    room = octets(frame, "frame", writable=True)
+    _call(threads, k, lib.tlc_delta_from_changes, kind, at.address, source.address, target.address, k, n, pair,
+          room.address, room.size, byref(written))
+    return bytes(memoryview(frame)[:written.value])
+
+
+def _listed(values: Any, dtype: Optional[DTypeLike], name: str) -> Tuple[Any, int, DType]:
+    view, n, kind = weights_of(values, dtype, name)
+    return view, n // 2 if kind in _IN_A_BYTE else n, kind
+
+
+def changes(frame: Any, *, first: int = 0, end: Optional[int] = None) -> Iterator[Changes]:
+    """The weights from `first` to `end` that differ, in rising order, from the delta alone; each piece has memory of its
+    own, of at most 65,536 weights.
+
+    A difference d is that of the weights as integers, modulo 2**bits: after = before + d. Floats of 4 to 32 bits are
+    such integers once all bits but the sign are inverted where the sign is 1. numpy.frombuffer() and
+    torch.frombuffer() take what comes.
+    """
+    source = octets(frame, "frame")
+    info = peek(frame)
+    size = max(info.dtype.bits // 8, 1)
+    piece = _c.DeltaPiece(struct_size=sizeof(_c.DeltaPiece), next=whole(first, "first"),
+                          end=info.n if end is None else whole(end, "end"))
+    while True:
+        cap = min(_BLOCK, max(piece.end - piece.next, 0))
+        positions, values = bytearray(8 * cap), bytearray(size * cap)
+        rooms = octets(positions, "positions", writable=True), octets(values, "values", writable=True)
+        piece.positions, piece.values, piece.cap = rooms[0].address, rooms[1].address, cap
+        _call(1, 0, lib.tlc_delta_changes, source.address, source.size, info.dtype, info.n, byref(piece))
+        if piece.k:
+            yield Changes(memoryview(positions)[:8 * piece.k].cast("Q"),
+                          memoryview(values)[:size * piece.k].cast(_FORMATS[size]), piece.are_values)
+        if piece.next >= piece.end:
+            return
+
+
+def fold(frames: Sequence[Any], *, threads: Optional[int] = None) -> bytes:
+    """One delta of a chain of them, without the weights: it takes the base of the first to the result of the last, and
+    is as small as if it were made of these two. BaseError: one does not begin where the one before it ends."""
+    sources = [octets(frame, f"frames[{i}]") for i, frame in enumerate(frames)]
+    if not sources:
+        raise ValueError("there are no frames")
+    info = peek(frames[0])
+    starts = (c_void_p * len(sources))(*(source.address for source in sources))
+    sizes = (c_size_t * len(sources))(*(source.size for source in sources))
+    bound, written = c_size_t(), c_size_t()
+    check_status(lib.tlc_delta_fold_bound(info.dtype, info.n, len(sources), byref(bound)))
+    frame = bytearray(bound.value)
+    room = octets(frame, "frame", writable=True)
+    _call(threads, info.n, lib.tlc_delta_fold, starts, sizes, len(sources), room.address, room.size, byref(written))
+    return bytes(memoryview(frame)[:written.value])
+
+
+def repair(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, threads: Optional[int] = None) -> Repaired:
+    """Completes an apply() that was broken off at any moment, as when a process is killed that writes to a memory map,
+    from the same delta, which has block_digests. BaseError: some weights are neither those of the base nor of the
+    result, nor did the call end there."""
+    source = octets(frame, "frame")
+    target, n, kind = weights_of(weights, dtype, "weights", writable=True)
+    found = (c_uint64 * 3)()
+    _call(threads, n, lib.tlc_delta_repair, source.address, source.size, kind, target.address, n, found)
+    return Repaired(*found)
 
 
 def check(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, threads: Optional[int] = None) -> None:

@@ -6,7 +6,7 @@
 #ifndef TLC_DELTA_CLASSES_H
 #define TLC_DELTA_CLASSES_H
 
-#include "../common/bits.h"
+#include "../../common/bits.h"
 #include "prefix_code.h"
 
 enum { TLC_LANES = 4, TLC_TURN = 1024, TLC_CYCLE = TLC_LANES * TLC_TURN };

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "sparse.h"
-#include "../common/bits.h"
-#include "../common/bytes.h"
-#include "../common/varint.h"
-#include "../positions/golomb.h"
+#include "../../common/bits.h"
+#include "../../common/bytes.h"
+#include "../../common/varint.h"
+#include "../../positions/golomb.h"
 #include "weights.h"
 
 enum {
@@ -407,4 +407,29 @@ void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size
     case TLC_UNIT_U4: apply_to(&s, w, window, weights, TLC_UNIT_U4); break;
     case TLC_UNIT_HALF: apply_to(&s, w, window, weights, TLC_UNIT_HALF); break;
     }
+}
+
+int tlc_delta_sparse_changes(const tlc_delta_weights *w, const uint8_t *src, size_t len, tlc_delta_take_changes take,
+                             void *arg)
+{
+    const tlc_weight_unit unit = tlc_delta_unit(w->dtype);
+    lists s;
+    large_ones large = {.s = &s};
+    size_t index[BATCH], count;
+    uint8_t negative[BATCH];
+    uint32_t difference[BATCH];
+
+    if (!open_lists(&s, w, src, len))
+        return 0; /* which the check has refused */
+    for (uint64_t number = 0; (count = tlc_golomb_next(&s.changed, index, negative, BATCH)); number += count) {
+        for (size_t i = 0; i < count; i++)
+            difference[i] = negative[i] ? UINT32_MAX : 1;
+        for (; has_large(&large, number + count, unit); large.at++) {
+            const size_t i = (size_t)(large.index[large.at] - number);
+            difference[i] *= large.magnitude[large.at];
+        }
+        if (!take(arg, index, difference, count))
+            return 0;
+    }
+    return 1;
 }

@@ -6,7 +6,7 @@
 #ifndef TLC_DELTA_PREFIX_CODE_H
 #define TLC_DELTA_PREFIX_CODE_H
 
-#include "../common/float_rules.h"
+#include "../../common/float_rules.h"
 
 enum { TLC_CLASSES = 256, TLC_CODE_MAX = 10, TLC_CODE_HEAD_MAX = 2 + TLC_CLASSES / 2 };
 

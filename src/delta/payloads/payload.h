@@ -9,7 +9,7 @@
 #ifndef TLC_DELTA_PAYLOAD_H
 #define TLC_DELTA_PAYLOAD_H
 
-#include "../kernels/delta.h"
+#include "../../kernels/delta.h"
 
 enum { TLC_DELTA_BLOCK = 65536 }; /* units */
 
@@ -45,6 +45,10 @@ static inline tlc_weight_unit tlc_delta_unit(tlc_dtype dtype)
 typedef struct tlc_delta_window {
     size_t first, end;
 } tlc_delta_window;
+
+/* Takes the next units of a block that differ, in rising order: their numbers in the block, and by how much, as two's
+ * complement of 32 bits. Returns 0 to stop. */
+typedef int (*tlc_delta_take_changes)(void *arg, const size_t *index, const uint32_t *difference, size_t count);
 
 enum { TLC_DELTA_TOGETHER = TLC_GOLOMB_LANES };
 

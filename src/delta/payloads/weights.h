@@ -5,9 +5,9 @@
 #ifndef TLC_DELTA_WEIGHTS_H
 #define TLC_DELTA_WEIGHTS_H
 
-#include "../common/bytes.h"
-#include "../kernels/delta.h"
-#include "../values/dtype.h"
+#include "../../common/bytes.h"
+#include "../../kernels/delta.h"
+#include "../../values/dtype.h"
 
 /* n units of weights become bytes of a payload, or the other way around. */
 static inline void tlc_units_pack(uint8_t *payload, const uint8_t *weights, size_t n, tlc_weight_unit unit)

@@ -20,4 +20,8 @@ size_t tlc_delta_sparse_write(const tlc_delta_weights *w, const tlc_delta_masks 
 int tlc_delta_sparse_check(const tlc_delta_block *const *blocks, size_t count, uint64_t *changed);
 void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, tlc_delta_window window,
                             uint8_t *weights);
+
+/* The units that differ, some at a time. The payload has passed the check. Returns 0 if `take` has stopped it. */
+int tlc_delta_sparse_changes(const tlc_delta_weights *w, const uint8_t *src, size_t len, tlc_delta_take_changes take,
+                             void *arg);
 #endif

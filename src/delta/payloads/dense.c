@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "dense.h"
-#include "../common/bits.h"
-#include "../common/sizes.h"
-#include "../common/varint.h"
+#include "../../common/bits.h"
+#include "../../common/sizes.h"
+#include "../../common/varint.h"
 #include "classes.h"
 #include "weights.h"
 
@@ -364,4 +364,52 @@ void tlc_delta_dense_apply(const tlc_delta_weights *w, const uint8_t *src, size_
                            uint8_t *weights)
 {
     (void)FOR_SHAPE(w, apply_parts, w, src, len, window, weights);
+}
+
+enum { CHANGES = 256 /* that are taken at once */ };
+
+typedef struct taking {
+    tlc_delta_take_changes take;
+    void *arg;
+} taking;
+
+/* d of a unit with a base. */
+FORCED uint32_t difference_of(shape s, unsigned class, uint32_t bits)
+{
+    const uint32_t leading = (uint32_t)(((uint64_t)1 << class) >> 1), negative = (bits & leading) != 0;
+    const unsigned rest = 32 - tlc_unit_width(s.unit);
+
+    return meaning_of(s) == SMALL ? (uint32_t)((int32_t)(class << rest) >> rest)
+                                  : ((bits | leading) ^ (0 - negative)) + negative;
+}
+
+FORCED int take_parts(shape s, const tlc_delta_weights *w, const uint8_t *src, size_t len, const taking *t)
+{
+    parts p;
+    uint8_t class[TLC_CYCLE];
+    size_t index[CHANGES], count = 0;
+    uint32_t difference[CHANGES];
+
+    (void)open_parts(s, &p, w, src, len);
+    for (size_t i = 0; i < w->n; i++) {
+        if (i % TLC_CYCLE == 0)
+            tlc_classes_next(&p.classes, tlc_smaller(w->n - i, TLC_CYCLE), class);
+        const unsigned c = class[i % TLC_CYCLE], each = extra_bits(s, c);
+        index[count] = i;
+        difference[count] = difference_of(s, c, tlc_delta_extra(p.extras.bytes, p.extras.size, p.extras.bit, each));
+        p.extras.bit += each;
+        count += c != 0;
+        if (count == CHANGES && !t->take(t->arg, index, difference, count))
+            return 0;
+        count %= CHANGES;
+    }
+    return !count || t->take(t->arg, index, difference, count);
+}
+
+int tlc_delta_dense_changes(const tlc_delta_weights *w, const uint8_t *src, size_t len, tlc_delta_take_changes take,
+                            void *arg)
+{
+    const taking t = {take, arg};
+
+    return FOR_UNIT(tlc_delta_unit(w->dtype), take_parts, 1, w, src, len, &t);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "classes.h"
-#include "../common/varint.h"
+#include "../../common/varint.h"
 
 #define FORCED static inline __attribute__((always_inline)) /* so that whether classes are kept is a constant */
 
