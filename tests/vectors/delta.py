@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Deltas of weights as include/threelc/delta.h and src/docs/format.md describe them, and their golden vectors."""
 import struct
+from itertools import chain
 
 from ieee import Status, bits_of, corrupt_if
 from model import seal
@@ -455,16 +456,16 @@ def altered():
                 yield name, bad, base, dtype
 
 
-def text():
+def text(more_good, more_altered):
     out = ['# SPDX-License-Identifier: MIT\n',
            '# Written by model.py generate; not edited by hand. Records end at an empty line; byte strings in hex,\n',
            '# weights little-endian, - for none; base null: there is none. The status is that of tlc_delta_apply.\n\n']
-    for name, dtype, base, after, digests in good():
+    for name, dtype, base, after, digests in chain(good(), more_good):
         frame = encode(base, after, dtype, digests)
         assert decode(frame, after if base is None else base, dtype) == after, name
         out += ['name %s\ndtype %s\nbase %s\nnext %s\ndigests %d\nframe %s\n\n' %
                 (name, dtype, 'null' if base is None else hexa(base), hexa(after), digests, hexa(frame))]
-    for name, frame, base, dtype in altered():
+    for name, frame, base, dtype in chain(altered(), more_altered):
         try:
             after, status = decode(frame, base, dtype), 'OK'
         except Status as e:
