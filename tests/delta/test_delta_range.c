@@ -145,6 +145,30 @@ TEST(wrong_ranges)
     sample_discard(&fresh);
 }
 
+/* base and out may touch, but not share a byte; neither may be before the other. */
+TEST(neighbours)
+{
+    enum { FIRST = 10, SIZE = 20, ROOM = 3 * SIZE };
+    sample s = made(TLC_U8, 300, 1, 1);
+    uint8_t memory[ROOM], before[ROOM];
+
+    for (int back = 0; back < 2; back++)
+        for (size_t distance = 0; distance <= SIZE; distance++) {
+            uint8_t *base = memory + (back ? distance : 0), *out = memory + (back ? 0 : distance);
+            at = (place){.dtype = TLC_U8, .n = s.n, .i = distance, .note = back ? "out first" : "base first"};
+            memset(memory, 7, ROOM);
+            memcpy(base, s.base + FIRST, SIZE);
+            memcpy(before, memory, ROOM);
+            const int apart = distance == 0 || distance == SIZE;
+            require_status(tlc_delta_apply_range(s.frame, s.len, TLC_U8, base, out, s.n, FIRST, SIZE, NULL),
+                           apart ? TLC_OK : TLC_ERR_PARAM);
+            require(same(apart ? out : memory, apart ? s.next + FIRST : before, apart ? SIZE : ROOM));
+            require(!distance || same(base, s.base + FIRST, SIZE));
+        }
+    require_status(tlc_delta_apply_range(s.frame, s.len, TLC_U8, memory, memory + 1, s.n, FIRST, 0, NULL), TLC_OK);
+    discard(&s);
+}
+
 /* ---- a check, and a peek ----------------------------------------------------------------------------------------- */
 
 TEST(check)

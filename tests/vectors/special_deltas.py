@@ -86,11 +86,20 @@ def shares():
             yield 'share-%d-%d' % (percent, more), 'u8', base, after
 
 
+def one_class():
+    """dense blocks whose prefix code has a single class"""
+    for dtype in ('bf16', 'u8', 'u4', 'i32', 'f64'):
+        base = delta.words(base_of(dtype, 80), dtype)
+        width = DTYPES[dtype][1] * DTYPES[dtype][3]
+        yield 'moved-' + dtype, dtype, base, [x + 1 & (1 << width) - 1 for x in base]
+        yield 'equal-' + dtype, dtype, None, [base[1]] * 80
+
+
 def good():
     """name, dtype, base, next, whether there are digests"""
-    for part in (near, shares):
+    for part in (near, shares, one_class):
         for name, dtype, base, after in part():
-            yield name, dtype, unwords(base, dtype), unwords(after, dtype), 0
+            yield name, dtype, base and unwords(base, dtype), unwords(after, dtype), 0
 
 
 # ---- heads and tables ----
