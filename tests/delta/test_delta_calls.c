@@ -249,6 +249,10 @@ TEST(arguments)
     REFUSED(tlc_delta_apply_range(NULL, len, TLC_BF16, base, out, SOME, 0, 9, &opt), TLC_ERR_PARAM, "src is NULL");
     REFUSED(tlc_delta_apply_range(frame, len, TLC_BF16, base, NULL, SOME, 0, 9, &opt), TLC_ERR_PARAM,
             "out is NULL, but count is 9");
+    REFUSED(tlc_delta_check(frame, len, (tlc_dtype)11, base, SOME, &opt), TLC_ERR_PARAM, "dtype is 11");
+    REFUSED(tlc_delta_apply(frame, len, (tlc_dtype)-1, base, SOME, &opt), TLC_ERR_PARAM, "dtype is -1");
+    REFUSED(tlc_delta_apply_range(frame, len, TLC_U4, base, out, 3, 0, 2, &opt), TLC_ERR_PARAM,
+            "n is 3, an odd number");
     opt.without_digests = 2;
     REFUSED(tlc_delta_digest(TLC_BF16, base, SOME, &digest, &opt), TLC_ERR_PARAM, "without_digests is 2");
     opt.without_digests = 0;
