@@ -2,19 +2,11 @@
  *
  * threelc/delta.h: arguments of the calls that read, sizes, digests as delta.h defines them, and what frames tell.
  */
-#include "../support/support.h"
+#include "../support/exchange_member.h"
 #include <threelc/delta.h>
 #include <xxhash.h>
 
 enum { BLOCK = 65536, PIECE = 4096, CHECKSUM = 4, SOME = 300, MOST = 35 * BLOCK };
-
-static void seal(uint8_t *frame, size_t len)
-{
-    const uint32_t sum = (uint32_t)XXH3_64bits(frame, len - CHECKSUM);
-
-    for (int i = 0; i < CHECKSUM; i++)
-        frame[len - CHECKSUM + (size_t)i] = (uint8_t)(sum >> 8 * i);
-}
 
 /* A frame of these weights. *frame: to be freed. */
 static size_t compressed(tlc_dtype dtype, const uint8_t *base, const uint8_t *next, size_t n,
@@ -196,7 +188,7 @@ TEST(heads)
         uint8_t frame[20];
         at = (place){.i = i};
         memcpy(frame, heads[i].bytes, heads[i].size);
-        seal(frame, len);
+        blob_seal(frame, len);
         require_status(tlc_delta_inspect(frame, len, &info), heads[i].status);
         fill_stack();
         require_status(tlc_delta_peek(frame, heads[i].size, &info), heads[i].status);
@@ -211,7 +203,7 @@ TEST(shortest)
     uint8_t frame[8] = {'D', 1, 0x1a, 0};
     tlc_delta_info info = {.struct_size = sizeof info};
 
-    seal(frame, sizeof frame);
+    blob_seal(frame, sizeof frame);
     require_status(tlc_delta_inspect(frame, sizeof frame, &info), TLC_OK);
     require(info.n == 0 && info.dtype == TLC_BF16 && info.has_base == 0);
     require_status(tlc_delta_inspect(frame, sizeof frame - 1, &info), TLC_ERR_CORRUPT);

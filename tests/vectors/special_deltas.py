@@ -295,8 +295,20 @@ def lanes_and_extras():
         yield 'dense-same' + name, block('bf16', 9, DENSE, payload), 'bf16', 9
 
 
+def long_lanes():
+    """lanes that are read side by side, one of them with a code that there is not, or of another length"""
+    n, head = 4100, describe({1: 1})
+    whole = [bytes(129), bytes(128), bytes(128), bytes(128)]
+    for s in range(4):
+        for name, lane in (('bit', whole[s][:60] + b'\x10' + whole[s][61:]), ('end', whole[s][:-1] + b'\1'),
+                           ('cut', whole[s][:-1]), ('long', whole[s] + b'\0')):
+            lanes = whole[:s] + [lane] + whole[s + 1:]
+            yield 'lane%d-%s' % (s, name), block('u4', n, DENSE, head + b''.join(varint(len(v)) for v in lanes) +
+                                                 b''.join(lanes)), 'u4', n
+
+
 def bad():
     """name, frame, base, dtype"""
-    for part in (heads, kinds, lists, magnitudes, prefix_codes, lanes_and_extras):
+    for part in (heads, kinds, lists, magnitudes, prefix_codes, lanes_and_extras, long_lanes):
         for name, made, dtype, n in part():
             yield 'hand-' + name, made, base_of(dtype, n), dtype
