@@ -2,6 +2,7 @@
  *
  * threelc/delta.h: a chain of frames becomes one.
  */
+#include "../support/exchange_member.h"
 #include "sample.h"
 
 enum { LINKS_MOST = 12 };
@@ -184,6 +185,28 @@ TEST(digests)
         require(len == direct && same(fold, expected, len));
         free(fold);
         free(expected);
+        chain_discard(&c);
+    }
+}
+
+/* A frame in which nothing differs, but whose digests do: digests of blocks would not add up to those of the fold. */
+TEST(digests_that_differ)
+{
+    const tlc_delta_options each = {.struct_size = sizeof each, .block_digests = 1};
+
+    for (size_t last = 0; last < 2; last++) {
+        chain c = chain_made(TLC_BF16, 1000, last ? "0s" : "s0", &each);
+        tlc_delta_info info = {.struct_size = sizeof info};
+        const size_t same_one = last ? 1 : 0, digest = 5 + 8 * last;
+        size_t len;
+
+        c.frame[same_one][digest] ^= 1; /* of the base of the first, of the result of the second */
+        blob_seal(c.frame[same_one], c.len[same_one]);
+        uint8_t *fold = folded(&c, 0, 2, &len, NULL);
+        at.i = last;
+        require_status(tlc_delta_inspect(fold, len, &info), TLC_OK);
+        require(info.version == 1 && info.has_digests);
+        free(fold);
         chain_discard(&c);
     }
 }

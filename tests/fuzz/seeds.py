@@ -113,14 +113,33 @@ def npy(vectors):
 
 def delta(vectors):
     """a byte with dtype and kind; a frame, or base and next one after the other"""
-    for r in records(vectors, 'delta.txt'):
-        number = ('f32', 'f16', 'bf16', 'f8_e4m3', 'f8_e5m2', 'f4_e2m1', 'u8', 'u4', 'i32', 'i64',
-                  'f64').index(r['dtype'][0])
-        dtype = number if number < 3 else 16 | (number - 3) << 5
+    for dtype, r in deltas(vectors):
+        if 'frame' not in r:
+            continue
         yield bytes([dtype]) + bytes.fromhex(r['frame'][0])
         if 'status' not in r and r['base'][0] != 'null':
             yield bytes([dtype | 4]) + bytes.fromhex(r['base'][0] + r['next'][0])
             yield bytes([dtype | 8]) + bytes.fromhex(r['next'][0])
+
+
+def deltas(vectors):
+    """the first byte without a kind, and the record"""
+    for r in records(vectors, 'delta.txt'):
+        number = ('f32', 'f16', 'bf16', 'f8_e4m3', 'f8_e5m2', 'f4_e2m1', 'u8', 'u4', 'i32', 'i64',
+                  'f64').index(r['dtype'][0])
+        yield number if number < 3 else 16 | (number - 3) << 5, r
+
+
+def delta_lists(vectors):
+    """a byte with dtype and kind; a frame, frames after their lengths, or base and next one after the other"""
+    for dtype, r in deltas(vectors):
+        if 'link' in r:
+            frames = map(bytes.fromhex, r['link'])
+            yield bytes([dtype | 4]) + b''.join(struct.pack('<H', len(frame)) + frame for frame in frames)
+            continue
+        yield bytes([dtype]) + bytes.fromhex(r['frame'][0])
+        if 'status' not in r and r['base'][0] != 'null':
+            yield bytes([dtype | 8]) + bytes.fromhex(r['base'][0] + r['next'][0])
 
 
 def stages(vectors):
@@ -451,8 +470,8 @@ def unpack(folder):
 
 
 def main(args):
-    targets = {f.__name__: f for f in (decompress, roundtrip, state_load, codec_string, delta, stages, npy, exchange,
-                                       exchange_state, gossip)}
+    targets = {f.__name__: f for f in (decompress, roundtrip, state_load, codec_string, delta, delta_lists, stages, npy,
+                                       exchange, exchange_state, gossip)}
     if args in (['-h'], ['--help']):
         print(__doc__)
     elif len(args) in (2, 3) and args[0] == '--pack':

@@ -413,7 +413,8 @@ def fold(frames, n, dtype):
         else:
             blocks.append(encode_block(zeros if start.has_base else None, units, dtype, start.has_base))
     of_blocks = []
-    if whole and moving[0].of_blocks and moving[-1].of_blocks:
+    ends = moving[0].digests[:start.has_base] + moving[-1].digests[-1:]
+    if whole == ends and moving[0].of_blocks and moving[-1].of_blocks:
         of_blocks = moving[0].of_blocks[:start.has_base] + moving[-1].of_blocks[-1:]
     return assemble(dtype, n, blocks, start.has_base, whole, of_blocks)
 
