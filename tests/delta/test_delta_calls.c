@@ -227,25 +227,37 @@ TEST(shortest)
 /* Calls leave the mode of the caller as it was, and it changes no byte. */
 TEST(float_modes)
 {
-    enum { N = 3000, SIZE = 4 * N, ROOM = SIZE + 100 };
+    enum { N = 3000, SIZE = 4 * N, ROOM = 4 * SIZE };
+    const tlc_delta_options opt = {.struct_size = sizeof opt, .block_digests = 1};
     uint8_t base[SIZE], next[SIZE], out[SIZE], frame[ROOM], other[ROOM];
+    const void *const frames[] = {frame};
+    uint64_t positions[N];
     size_t len = 0, written = 0;
     rng r = {1};
 
     fill_weights(1, TLC_F32, base, N);
     for (size_t i = 0; i < N; i++)
         put_weight(TLC_F32, next, i, weight_at(TLC_F32, base, i) + (rng_below(&r, 10) ? 0 : rng_below(&r, 99)));
-    require_status(tlc_delta_compress(TLC_F32, base, next, N, frame, sizeof frame, &len, NULL), TLC_OK);
+    require_status(tlc_delta_compress(TLC_F32, base, next, N, frame, sizeof frame, &len, &opt), TLC_OK);
     for (float_mode mode = MODE_DEFAULT; mode < MODE_COUNT; mode++) {
         tlc_delta_info info = {.struct_size = sizeof info};
         if (!has_mode(mode))
             continue;
         at = (place){.dtype = TLC_F32, .n = N, .note = mode_name[mode]};
-        AROUND(tlc_delta_compress(TLC_F32, base, next, N, other, sizeof other, &written, NULL));
+        tlc_delta_piece piece = {sizeof piece, 0, N, 0, positions, out, N, 0, 0};
+        AROUND(tlc_delta_compress(TLC_F32, base, next, N, other, sizeof other, &written, &opt));
         require(written == len && same(other, frame, len));
+        AROUND(tlc_delta_fold(frames, &len, 1, other, sizeof other, &written, &opt));
+        require(written == len && same(other, frame, len));
+        AROUND(tlc_delta_changes(frame, len, TLC_F32, N, &piece, NULL));
+        require(piece.k > 0 && piece.next == N);
+        AROUND(tlc_delta_from_changes(TLC_F32, positions, base, next, 2, N, NULL, other, sizeof other, &written, NULL));
         AROUND(tlc_delta_check(frame, len, TLC_F32, base, N, NULL));
         AROUND(tlc_delta_inspect(frame, len, &info));
         AROUND(tlc_delta_apply_range(frame, len, TLC_F32, base, out, N, 0, N, NULL));
+        require(same(out, next, SIZE));
+        memcpy(out + SIZE / 2, base + SIZE / 2, SIZE / 2); /* as if apply had come so far */
+        AROUND(tlc_delta_repair(frame, len, TLC_F32, out, N, NULL, NULL));
         require(same(out, next, SIZE));
     }
 }
