@@ -3,6 +3,7 @@
  * threelc/delta.h: arguments of the calls that read, sizes, digests as delta.h defines them, and what frames tell.
  */
 #include "../support/exchange_member.h"
+#include "../support/float_modes.h"
 #include <threelc/delta.h>
 #include <xxhash.h>
 
@@ -22,19 +23,19 @@ static size_t compressed(tlc_dtype dtype, const uint8_t *base, const uint8_t *ne
 
 /* ---- sizes ------------------------------------------------------------------------------------------------------- */
 
-/* The longest head, four bytes a block, two digests for as many weights, the weights, and the checksum. */
+/* The longest head, four bytes a block, two digests of each BLOCK weights, the weights, and the checksum. */
 TEST(bounds)
 {
     static const size_t sizes[] = {0, 2, 1000, BLOCK - 2, BLOCK, BLOCK + 2, 5 * BLOCK};
 
     FOR_EACH_WEIGHT_DTYPE(dtype)
         for (size_t i = 0; i < COUNT(sizes); i++) {
-            const size_t n = sizes[i], blocks = (n + BLOCK - 1) / BLOCK * (weight_bits(dtype) == 64 ? 2 : 1);
+            const size_t n = sizes[i], pairs = (n + BLOCK - 1) / BLOCK;
+            const size_t blocks = pairs * (weight_bits(dtype) == 64 ? 2 : 1);
             size_t bound = 0;
             at = (place){.dtype = dtype, .n = n};
             require_status(tlc_delta_bound(dtype, n, &bound), TLC_OK);
-            require(bound ==
-                    TLC_DELTA_HEAD_MAX + 4 * blocks + (n + BLOCK - 1) / BLOCK * 16 + weights_size(dtype, n) + CHECKSUM);
+            require(bound == TLC_DELTA_HEAD_MAX + 4 * blocks + 16 * pairs + weights_size(dtype, n) + CHECKSUM);
         }
 }
 
@@ -210,6 +211,55 @@ TEST(shortest)
     require_status(tlc_delta_inspect(frame, sizeof frame - 1, &info), TLC_ERR_CORRUPT);
     frame[3] = 1;
     require_status(tlc_delta_inspect(frame, sizeof frame, &info), TLC_ERR_CHECKSUM);
+}
+
+/* ---- float modes ------------------------------------------------------------------------------------------------- */
+
+#define AROUND(call)                                                                                                   \
+    do {                                                                                                               \
+        (void)mode_around(mode, 1);                                                                                    \
+        const tlc_status status = call;                                                                                \
+        const int is_left = mode_around(mode, 0);                                                                      \
+        require_status(status, TLC_OK);                                                                                \
+        require(is_left);                                                                                              \
+    } while (0)
+
+/* Calls leave the mode of the caller as it was, and it changes no byte. */
+TEST(float_modes)
+{
+    enum { N = 3000, SIZE = 4 * N, ROOM = 4 * SIZE };
+    const tlc_delta_options opt = {.struct_size = sizeof opt, .block_digests = 1};
+    uint8_t base[SIZE], next[SIZE], out[SIZE], frame[ROOM], other[ROOM];
+    const void *const frames[] = {frame};
+    uint64_t positions[N];
+    size_t len = 0, written = 0;
+    rng r = {1};
+
+    fill_weights(1, TLC_F32, base, N);
+    for (size_t i = 0; i < N; i++)
+        put_weight(TLC_F32, next, i, weight_at(TLC_F32, base, i) + (rng_below(&r, 10) ? 0 : rng_below(&r, 99)));
+    require_status(tlc_delta_compress(TLC_F32, base, next, N, frame, sizeof frame, &len, &opt), TLC_OK);
+    for (float_mode mode = MODE_DEFAULT; mode < MODE_COUNT; mode++) {
+        tlc_delta_info info = {.struct_size = sizeof info};
+        if (!has_mode(mode))
+            continue;
+        at = (place){.dtype = TLC_F32, .n = N, .note = mode_name[mode]};
+        tlc_delta_piece piece = {sizeof piece, 0, N, 0, positions, out, N, 0, 0};
+        AROUND(tlc_delta_compress(TLC_F32, base, next, N, other, sizeof other, &written, &opt));
+        require(written == len && same(other, frame, len));
+        AROUND(tlc_delta_fold(frames, &len, 1, other, sizeof other, &written, &opt));
+        require(written == len && same(other, frame, len));
+        AROUND(tlc_delta_changes(frame, len, TLC_F32, N, &piece, NULL));
+        require(piece.k > 0 && piece.next == N);
+        AROUND(tlc_delta_from_changes(TLC_F32, positions, base, next, 2, N, NULL, other, sizeof other, &written, NULL));
+        AROUND(tlc_delta_check(frame, len, TLC_F32, base, N, NULL));
+        AROUND(tlc_delta_inspect(frame, len, &info));
+        AROUND(tlc_delta_apply_range(frame, len, TLC_F32, base, out, N, 0, N, NULL));
+        require(same(out, next, SIZE));
+        memcpy(out + SIZE / 2, base + SIZE / 2, SIZE / 2); /* as if apply had come so far */
+        AROUND(tlc_delta_repair(frame, len, TLC_F32, out, N, NULL, NULL));
+        require(same(out, next, SIZE));
+    }
 }
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */

@@ -203,7 +203,9 @@ def magnitudes():
     for spare in range(-len(text) % 8):  # the bits that fill the last byte
         yield 'magnitudes-fill%d' % spare, \
             block('bf16', 10, SPARSE, some[:-1] + bytes([some[-1] | 1 << spare])), 'bf16', 10
-    yield 'magnitudes-ones', block('bf16', 10, SPARSE, sparse(10, [2], [0], 0, [1])[:-1] + b'\xff' * 9), 'bf16', 10
+    for order in (0, 31):
+        yield 'magnitudes-ones-%d' % order, \
+            block('bf16', 10, SPARSE, sparse(10, [2], [0], order, [0])[:-1 - order // 8] + b'\xff' * 12), 'bf16', 10
 
 
 # ---- dense blocks ----
@@ -240,6 +242,7 @@ def prefix_codes():
                           ('deep', coded(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 10)),
                           ('overfull', coded(1, 1, 1)),
                           ('eleven', coded(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 11)),
+                          ('eleven-more', coded(1, 1, 11, 11)),
                           ('fifteen', coded(1, 15, 1)),
                           ('largest', coded(1, 1, first=254, bits='010')),
                           ('too-large', coded(1, 1, first=255, bits='010')),
@@ -252,8 +255,9 @@ def prefix_codes():
             yield 'code-%s-%d' % (name, flags), block('u8', 3, DENSE, payload, flags), 'u8', 3
     for dtype in WIDTHS:
         width = DTYPES[dtype][1]
-        for first in range(CLASSES[width] - 2, min(CLASSES[width], 255)):  # the last class, and one that there is not
-            extras = '0' * first + '1' + '0' * first if width > 8 else ''  # of the last class d = -2^(w - 1)
+        # the last class, of which d = -2^(w - 1), and one that there is not
+        for first in range(CLASSES[width] - 2, min(CLASSES[width], 255)):
+            extras = ''.join('%d' % (c >= width) + '0' * (c - 1) for c in (first, first + 1)) if width > 8 else ''
             yield '%s-class%d' % (dtype, first + 1), \
                 block(dtype, 2, DENSE, dense({first: 1, first + 1: 1}, [first, first + 1], extras)), dtype, 2
     for dtype, classes in (('f32', 256), ('f16', 32), ('bf16', 256)):  # the largest exponents
@@ -291,6 +295,7 @@ def lanes_and_extras():
                 payload = dense({31: 1, 32: 1}, [31, 32], '01' * 15 + '1' + extra)
                 yield '%s-largest-%s-%d' % (dtype, name, flags), block(dtype, 2, DENSE, payload, flags), dtype, 2
     same = dense({0: 1}, [0] * 9)  # no extra bits at all
+    yield 'dense-early-bit', block('u8', 60, DENSE, describe({1: 1}) + one_lane(b'\0\x20' + bytes(6))), 'u8', 60
     for name, payload in (('', same), ('-extra', same + b'\0'), ('-lane-cut', same[:-1])):
         yield 'dense-same' + name, block('bf16', 9, DENSE, payload), 'bf16', 9
 
