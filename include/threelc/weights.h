@@ -37,34 +37,34 @@ extern "C" {
 #define TLC_WEIGHTS_NOTE_MAX (16 << 20) /* bytes of the longest note */
 #define TLC_WEIGHTS_TRAINER_SIZE 16     /* bytes of a trainer's identity */
 
-/* A tensor of a message. A writer looks at the fields that say so. What a reader points to is valid until the next call
- * with it, but for tlc_weights_frame. */
+/* A tensor of a message. A writer looks at the fields marked with W. What a reader points to is valid until the next
+ * call with it.
+ *
+ * Of a view: the values of the root lie in memory as root_strides say, each value once, and value (i, j, ...) of the
+ * view is at first + i strides[0] + j strides[1] + ... there. root_strides NULL: the view is all of the root, in the
+ * same shape; strides and first are ignored. Where two weights share a byte, strides and first are in bytes, and the
+ * last dimension, of even length, counts half. */
 typedef struct tlc_weights_entry {
     size_t struct_size;
-    const char *name; /* written: UTF-8, 1 to TLC_WEIGHTS_NAME_MAX bytes and a NUL */
-    tlc_dtype dtype;  /* written */
-    size_t dims;      /* written: dimensions, at most TLC_WEIGHTS_DIMS_MAX; a scalar has none */
-    const uint64_t
-        *shape; /* written: the length of each dimension. Where two weights share a byte, weights are counted,
-                              not bytes */
-    uint64_t n; /* weights: the product of the shape */
+    const char *name;      /* W: UTF-8, 1 to TLC_WEIGHTS_NAME_MAX bytes and a NUL */
+    tlc_dtype dtype;       /* W */
+    size_t dims;           /* W: dimensions, at most TLC_WEIGHTS_DIMS_MAX; a scalar has none */
+    const uint64_t *shape; /* W: lengths of the dimensions, in weights, also where two of them share a byte */
+    uint64_t n;            /* weights: the product of the shape */
 
-    /* Of an entry with a frame, as tlc_delta_peek tells them. */
-    uint64_t frame_len; /* bytes of the frame; 0: it is a view */
-    int has_base;
-    uint64_t base_digest, result_digest;
+    /* of an entry with a frame, as tlc_delta_peek tells them */
+    uint64_t frame_len;     /* bytes of the frame; 0: it is a view */
+    int has_base;           /* 0: the frame has all weights */
+    uint64_t base_digest;   /* 0 without a base */
+    uint64_t result_digest; /* of the weights after the message */
 
-    /* Of a view. The values of the root lie in memory as root_strides say, every one once. Value (i, j, ...) of the view
-     * is at first + i strides[0] + j strides[1] + ... there. Where two weights share a byte, strides and first are in
-     * bytes, and the last dimension has half its length in them, which is even. */
-    int is_view;      /* written: 1, or 0 and all fields below are ignored */
-    uint64_t root;    /* written: the number of the entry that has the values */
-    size_t root_dims; /* written: dimensions of the root */
-    const uint64_t
-        *root_strides;       /* written: of each of them, in weights. NULL: the view is all of the root, in the same
-                                     shape, and strides and first are ignored */
-    const uint64_t *strides; /* written: of the view's own dimensions */
-    uint64_t first;          /* written */
+    /* of a view */
+    int is_view;                  /* W: 1; 0: it has a frame, and the fields below are ignored */
+    uint64_t root;                /* W: the number of the entry that has the values, with a frame, of the same dtype */
+    size_t root_dims;             /* W: dimensions of the root */
+    const uint64_t *root_strides; /* W: of these, in weights; or NULL */
+    const uint64_t *strides;      /* W: of the view's own dimensions */
+    uint64_t first;               /* W */
 } tlc_weights_entry;
 TLC_API tlc_status tlc_weights_entry_init(tlc_weights_entry *entry, size_t struct_size);
 
@@ -72,23 +72,22 @@ TLC_API tlc_status tlc_weights_entry_init(tlc_weights_entry *entry, size_t struc
 
 typedef struct tlc_weights_writer tlc_weights_writer;
 
+/* Takes the next len bytes of a message. Returns 0, or another number if it failed. */
+typedef int (*tlc_weights_write)(void *opaque, const void *src, size_t len);
+
 /* Start from tlc_weights_writer_config_init. */
 typedef struct tlc_weights_writer_config {
     size_t struct_size;
-    int (*write)(void *opaque, const void *src, size_t len); /* takes the next len bytes of the message. Returns 0, or
-                                                                another number if it failed */
-    void *opaque;                                            /* the first argument of write */
-    unsigned char trainer[TLC_WEIGHTS_TRAINER_SIZE]; /* who sends it: random bytes, the same in all messages of a
-                                                                run */
+    tlc_weights_write write;                         /* where the message goes */
+    void *opaque;                                    /* the first argument of write */
+    unsigned char trainer[TLC_WEIGHTS_TRAINER_SIZE]; /* who sends it: random bytes, the same in all messages of a run */
     uint64_t sequence;   /* the number of the message among those of its trainer, from 1 on */
     uint64_t count;      /* entries of the message */
-    const void *note;    /* bytes of the caller, copied into the message: what a receiver must know besides, such as the
-                          files that tensors lie in */
+    const void *note;    /* bytes of the caller, for example the files that tensors lie in; copied into the message */
     size_t note_len;     /* at most TLC_WEIGHTS_NOTE_MAX */
-    tlc_allocator alloc; /* of the writer, about 8 count + 8 Ki bytes */
-    char *message; /* message_cap bytes: why a call with this writer failed, but for a bad struct_size; or NULL. It
-                            outlives the writer */
-    size_t message_cap;
+    tlc_allocator alloc; /* of the writer: 8 count bytes, and about 20 KiB */
+    char *message;       /* message_cap bytes, which outlive the writer: why a call failed, but for a bad struct_size */
+    size_t message_cap;  /* 0: no message */
 } tlc_weights_writer_config;
 TLC_API tlc_status tlc_weights_writer_config_init(tlc_weights_writer_config *config, size_t struct_size);
 
@@ -97,16 +96,16 @@ TLC_API tlc_status tlc_weights_writer_config_init(tlc_weights_writer_config *con
 TLC_API tlc_status tlc_weights_writer_create(tlc_weights_writer **out, const tlc_weights_writer_config *config);
 
 /* Writes the next entry, whose name comes after those of all entries before it, in the order of bytes. frame: of len
- * bytes, with digests, for entry->n weights of the entry's dtype; NULL and 0 for a view. Only the frame's head is looked
- * at. Whether a view fits its root, which may come later, is the caller's to know: readers refuse one that does not.
- * TLC_ERR_PARAM: anything else is not as this header says; nothing was written, and another entry may be added.
+ * bytes, with digests, for entry->n weights of the entry's dtype; NULL and 0 for a view. Only the frame's head is
+ * looked at. Whether a view fits its root, which may come later, is the caller's to know: readers refuse one that does
+ * not. TLC_ERR_PARAM: anything else is not as this header says; nothing was written, and another entry may be added.
  * TLC_ERR_ORDER: the message has count entries already, or writing has failed. TLC_ERR_TRANSPORT: write failed; the
  * message cannot be finished. */
 TLC_API tlc_status tlc_weights_add(tlc_weights_writer *w, const tlc_weights_entry *entry, const void *frame,
                                    size_t len);
 
-/* Writes the end of the message. Without it a message is refused. TLC_ERR_ORDER: entries are missing, or the message has
- * an end, or writing has failed. TLC_ERR_TRANSPORT: write failed. */
+/* Writes the end of the message. Without it a message is refused. TLC_ERR_ORDER: entries are missing, or the message
+ * has an end, or writing has failed. TLC_ERR_TRANSPORT: write failed. */
 TLC_API tlc_status tlc_weights_finish(tlc_weights_writer *w);
 TLC_API void tlc_weights_writer_destroy(tlc_weights_writer *w); /* NULL is allowed; the message may be unfinished */
 
@@ -114,48 +113,47 @@ TLC_API void tlc_weights_writer_destroy(tlc_weights_writer *w); /* NULL is allow
 
 typedef struct tlc_weights_reader tlc_weights_reader;
 
+/* Copies the len bytes from offset on, all of which the message has, to dst. Returns 0, or another number if it failed.
+ * */
+typedef int (*tlc_weights_read)(void *opaque, uint64_t offset, void *dst, size_t len);
+
 /* Start from tlc_weights_reader_config_init. */
 typedef struct tlc_weights_reader_config {
     size_t struct_size;
-    const void *src; /* the message, in memory. It outlives the reader. NULL: `read` reads it */
-    int (*read)(void *opaque, uint64_t offset, void *dst,
-                size_t len); /* copies the len bytes from offset on to dst, all
-                                                                          of which the message has. Returns 0, or another
-                                                                          number if it failed. NULL with src */
-    void *opaque;            /* the first argument of read */
-    uint64_t size;           /* bytes of the message */
-    tlc_isa isa;             /* default TLC_ISA_AUTO */
-    tlc_parallel parallel;   /* threads, for tlc_weights_apply */
-    tlc_allocator alloc;     /* of the reader, about 32 KiB */
-    char *message; /* message_cap bytes: why a call with this reader failed, but for a bad struct_size; or NULL.
-                              It outlives the reader */
-    size_t message_cap;
+    const void *src;       /* the message, in memory that outlives the reader; NULL: read has it */
+    tlc_weights_read read; /* NULL with src */
+    void *opaque;          /* the first argument of read */
+    uint64_t size;         /* bytes of the message */
+    tlc_isa isa;           /* for tlc_weights_apply; default TLC_ISA_AUTO */
+    tlc_parallel parallel; /* for tlc_weights_apply */
+    tlc_allocator alloc;   /* of the reader: about 32 KiB */
+    char *message;      /* message_cap bytes, which outlive the reader: why a call failed, but for a bad struct_size */
+    size_t message_cap; /* 0: no message */
 } tlc_weights_reader_config;
 TLC_API tlc_status tlc_weights_reader_config_init(tlc_weights_reader_config *config, size_t struct_size);
 
-/* What a message says of itself. struct_size is as in tlc_frame_info. */
+/* What a message says of itself. struct_size is as in tlc_frame_info.
+ * Digests are of names, dtypes, shapes and digests of frames; views do not count. */
 typedef struct tlc_weights_info {
     size_t struct_size;
-    uint32_t version; /* of the format */
-    unsigned char trainer[TLC_WEIGHTS_TRAINER_SIZE];
+    uint32_t version;                                /* of the format */
+    unsigned char trainer[TLC_WEIGHTS_TRAINER_SIZE]; /* as in tlc_weights_writer_config, as are the next three */
     uint64_t sequence;
-    uint64_t count;         /* entries */
+    uint64_t count;
+    uint64_t note_len;
     uint64_t size;          /* bytes of the message */
-    uint64_t note_len;      /* bytes of the note */
     int full;               /* 1: no frame has a base, so that the message has all weights */
-    uint64_t base_digest;   /* of the model that it begins with: of names, dtypes, shapes and base digests of all frames
-                             that have a base; 0: none has one */
-    uint64_t result_digest; /* of the model that it makes: of names, dtypes, shapes and result digests of all frames. If
-                               all frames of the next message have a base, this is its base_digest */
-    uint64_t frame_max; /* bytes of the longest frame: what tlc_weights_apply needs if the message is not in memory */
+    uint64_t base_digest;   /* of the model before, as far as frames have a base; 0: none has one */
+    uint64_t result_digest; /* of the model after. If all frames of the next message have a base, its base_digest */
+    uint64_t frame_max;     /* bytes of the longest frame */
 } tlc_weights_info;
 TLC_API tlc_status tlc_weights_info_init(tlc_weights_info *info, size_t struct_size);
 
-/* Opens a message, which may be any bytes, and checks all of it but its note and its frames after their heads: what is
- * cut, longer or altered there is refused. It takes time and reads in proportion to count. On failure *out does not
- * change. Errors, in this order: TLC_ERR_PARAM, TLC_ERR_UNSUPPORTED (isa), TLC_ERR_NOMEM, TLC_ERR_CORRUPT (too short,
- * or no such message), TLC_ERR_VERSION, TLC_ERR_CHECKSUM, TLC_ERR_CORRUPT (anything else). TLC_ERR_TRANSPORT: read
- * failed. */
+/* Opens a message, which may be any bytes, and checks all of it but the note, and frames after their heads. It takes
+ * time and calls of read in proportion to count. On failure *out does not change. Errors, in this order: TLC_ERR_PARAM,
+ * TLC_ERR_UNSUPPORTED (isa), TLC_ERR_NOMEM, TLC_ERR_CORRUPT (too short, or no such message), TLC_ERR_VERSION,
+ * TLC_ERR_CHECKSUM (head or tail), TLC_ERR_CORRUPT (anything else), and those of entry after entry: TLC_ERR_CHECKSUM,
+ * TLC_ERR_CORRUPT, TLC_ERR_VERSION (of a frame). TLC_ERR_TRANSPORT: read failed. */
 TLC_API tlc_status tlc_weights_open(tlc_weights_reader **out, const tlc_weights_reader_config *config);
 TLC_API tlc_status tlc_weights_describe(const tlc_weights_reader *r, tlc_weights_info *info);
 TLC_API void tlc_weights_close(tlc_weights_reader *r); /* NULL is allowed */
@@ -168,9 +166,10 @@ TLC_API tlc_status tlc_weights_note(tlc_weights_reader *r, void *dst, size_t cap
  * TLC_ERR_CORRUPT, TLC_ERR_CHECKSUM: the message has changed since it was opened. TLC_ERR_TRANSPORT. */
 TLC_API tlc_status tlc_weights_at(tlc_weights_reader *r, uint64_t i, tlc_weights_entry *entry);
 
-/* *frame: the frame of entry i, entry.frame_len bytes, which tlc_delta_check and others check. It lies in the message if that
- * is in memory, and dst may be NULL. Else it is read to dst, of cap bytes, at least entry.frame_len, or
- * TLC_ERR_CAPACITY. TLC_ERR_PARAM: there is no such entry, or it is a view. Other errors are those of tlc_weights_at. */
+/* *frame: the frame of entry i, entry.frame_len bytes, which tlc_delta_check and others check. It lies in the message
+ * if that is in memory, and dst may be NULL. Else it is read to dst, of cap bytes, at least entry.frame_len, or
+ * TLC_ERR_CAPACITY. TLC_ERR_PARAM: there is no such entry, or it is a view. Other errors are those of tlc_weights_at.
+ * */
 TLC_API tlc_status tlc_weights_frame(tlc_weights_reader *r, uint64_t i, void *dst, size_t cap, const void **frame);
 
 /* Copies the values of view i to out, which has as many weights as the view. values: all weights of its root.
@@ -179,14 +178,14 @@ TLC_API tlc_status tlc_weights_copy_view(tlc_weights_reader *r, uint64_t i, cons
 
 /* The weights of a receiver that an entry is for. */
 typedef struct tlc_weights_place {
-    const void *base;    /* the weights before: count of them. NULL if the frame has no base, or the entry is a view */
-    void *out;           /* where the next ones go: base, or memory apart from it. NULL: the receiver does not have this
-                         tensor, or it is a view and shares its memory with the root */
-    size_t first, count; /* the weights first .. first + count - 1 of the tensor, such as a shard; of a view, all */
+    const void *base;    /* count weights before the message; ignored if the frame has no base, and for views */
+    void *out;           /* where the next ones go: base, or memory apart from it. NULL: the tensor is not wanted, or it
+                            is a view and shares its memory with the root */
+    size_t first, count; /* the weights first .. first + count - 1 of the tensor, such as a shard; of views all */
 } tlc_weights_place;
 
-/* Fills *place, which is zeros, for an entry. Returns 0, or another number to end the call with TLC_ERR_TRANSPORT. It is
- * called several times for each entry, and gives the same place each time. */
+/* Fills *place, which is zeros, for an entry. Returns 0, or another number to end the call with TLC_ERR_TRANSPORT. It
+ * is called several times for each entry, and gives the same place each time. */
 typedef int (*tlc_weights_find)(void *opaque, const tlc_weights_entry *entry, tlc_weights_place *place);
 
 /* Takes the weights of a receiver to those after the message, all of them or none: all places, frames and bases are
