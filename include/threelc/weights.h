@@ -37,8 +37,8 @@ extern "C" {
 #define TLC_WEIGHTS_NOTE_MAX (16 << 20) /* bytes of the longest note */
 #define TLC_WEIGHTS_TRAINER_SIZE 16     /* bytes of a trainer's identity */
 
-/* A tensor of a message. A writer looks at the fields marked with W. What a reader points to is valid until the next
- * call with it.
+/* A tensor of a message. A writer looks at the fields marked with W. What a reader points to is valid until a call
+ * with it for another entry.
  *
  * Of a view: the values of the root lie in memory as root_strides say, each value once, and value (i, j, ...) of the
  * view is at first + i strides[0] + j strides[1] + ... there. root_strides NULL: the view is all of the root, in the
