@@ -17,8 +17,8 @@ enum {
     TLC_WEIGHTS_OFFSET_SIZE = 8, /* of an entry, in the index */
     TLC_WEIGHTS_LENGTH_SIZE = 4, /* of the head of an entry, at its beginning */
     TLC_WEIGHTS_ENTRY_MIN = 14,  /* the shortest head of an entry: a scalar, with a name of a byte */
-    TLC_WEIGHTS_DESCRIPTION_MAX = 2 * TLC_VARINT_MAX + TLC_WEIGHTS_NAME_MAX + 1 + TLC_WEIGHTS_DIMS_MAX * TLC_VARINT_MAX,
-    TLC_WEIGHTS_ENTRY_MAX = TLC_WEIGHTS_LENGTH_SIZE + 1 + TLC_WEIGHTS_DESCRIPTION_MAX + 3 * TLC_VARINT_MAX +
+    TLC_WEIGHTS_DESCRIPTION_MAX = 2 + TLC_WEIGHTS_NAME_MAX + 2 + TLC_WEIGHTS_DIMS_MAX * TLC_VARINT_MAX,
+    TLC_WEIGHTS_ENTRY_MAX = TLC_WEIGHTS_LENGTH_SIZE + 1 + TLC_WEIGHTS_DESCRIPTION_MAX + 2 * TLC_VARINT_MAX + 1 +
                             2 * TLC_WEIGHTS_DIMS_MAX * TLC_VARINT_MAX + TLC_CHECKSUM_SIZE /* the longest head */
 };
 
