@@ -270,7 +270,7 @@ static size_t described(const uint8_t *p, size_t len, unsigned *dtype, uint64_t 
 /* Gives a frame the base of this receiver, if asked to, and its checksum. Returns its digests. */
 static void finish_frame(uint8_t *frame, size_t len, int ours, unsigned dtype, uint64_t n, uint64_t digests[2])
 {
-    size_t pos = len > 1 && frame[1] == 2 ? 4 : 3;
+    size_t pos = len > 1 && frame[1] > 1 ? 4 : 3;
 
     digests[0] = digests[1] = 0;
     if (len < CHECKSUM + 4)
