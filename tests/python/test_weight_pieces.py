@@ -111,6 +111,18 @@ class Ways(unittest.TestCase):
         self.assertEqual(bits(served), before)
 
 
+    def test_inference(self):
+        """A trainer publishes in inference mode and out of it."""
+        source, served = alone(1), alone(2)
+        publisher, receiver = WeightSync(source), WeightSync(served)
+        for on in True, False, True, False:
+            with torch.inference_mode(on):
+                message = publisher.publish()
+            receiver.receive(message)
+            self.assertEqual(bits(served), bits(source))
+            source.step()
+
+
 class Mappings(unittest.TestCase):
     def test_following(self):
         """On both sides, on one of them, and of tensors that are others at each call."""

@@ -31,6 +31,7 @@ from ._parallel import Threads, threads_of, uninterrupted
 __all__ = ["Entry", "Info", "Reader", "TRAINER_SIZE", "View", "Writer", "check_order"]
 
 TRAINER_SIZE = _c.TRAINER_SIZE  # bytes of a trainer's identity
+_PIECE = 1 << 20  # bytes: a frame is given to its file in such pieces
 
 @dataclass(frozen=True)
 class Info:
@@ -116,10 +117,11 @@ def _into(sink: Any) -> Callable[[int, int], None]:
         raise TypeError(f"sink should be a file, or a function that takes bytes, not {described(sink)}")
 
     def write(src: int, size: int) -> None:
-        left = ctypes.string_at(src, size)
-        while left:
-            done = put(left)
-            left = left[done if isinstance(done, int) else len(left):]  # a file without a buffer may take a part
+        at = 0
+        while at < size:
+            piece = ctypes.string_at(src + at, min(size - at, _PIECE))
+            done = put(piece)
+            at += done if isinstance(done, int) else len(piece)  # a file without a buffer may take a part
     return write
 
 

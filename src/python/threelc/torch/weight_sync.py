@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import secrets
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
@@ -40,10 +41,10 @@ class WeightSync:
     Messages are taken in the order in which they were published; each is taken once. Of a new trainer, which is a new
     WeightSync, the first message must have all weights; then no message of the one before is taken any more.
 
-    Memory besides the model: a trainer keeps the weights that it published last, and a receiver keeps those that it
-    changes during receive(); each is one copy on the CPU. Frames, and what lies on another device, come and go one
-    tensor at a time. publish() returns the whole message as bytes, and publish_to(), pieces() and files do not have it
-    in memory.
+    Memory besides the model: a trainer keeps the weights that it published last, and a receiver, during receive(),
+    those that it changes; each is one copy, on the CPU. A frame, and the copy of a tensor that lies on another device,
+    are there for one tensor at a time. publish() returns the whole message; publish_to(), pieces(), and receive() from
+    a file do not have it in memory. A state_dict() is one more copy from the next publish() on.
 
     >>> message = threelc.torch.WeightSync(trained).publish()    # bytes, for all receivers
     >>> threelc.torch.WeightSync(served).receive(message)
@@ -60,6 +61,7 @@ class WeightSync:
         self._sequence = 0
         self._published: Dict[str, torch.Tensor] = {}
         self._unfinished: Set[str] = set()  # tensors of a message that is not finished: receivers do not have them
+        self._lent: Set[str] = set()  # tensors of _published that are in a state, too
         self._heard: Optional[Tuple[str, int]] = None  # trainer and sequence of the last message that was received
         self._replaced: Set[str] = set()  # trainers before that one
 
@@ -123,35 +125,46 @@ class WeightSync:
         found = places(tensors)
         number = {name: i for i, name in enumerate(sorted(found))}
         dtypes = {name: DTYPES[tensors[name].dtype] for name in number}
+        shapes = {name: shape_of(tensors[name].shape, dtype) for name, dtype in dtypes.items()}
         sequence = self._sequence + 1
         writer = weights.Writer(sink, trainer=bytes.fromhex(self._trainer), sequence=sequence, count=len(number),
                                 note=note_of(list(dtypes.values())))
+        room = bytearray(max([delta.bound(math.prod(shape), dtypes[name]) for name, shape in shapes.items()
+                              if found[name].root == name], default=0))
         for name, dtype in dtypes.items():
             yield
             if self._unfinished is not unfinished:
                 raise RuntimeError("another message has been begun, so this one cannot go on")
-            shape = shape_of(tensors[name].shape, dtype)
             if found[name].root != name:
-                writer.add_view(name, weight_dtype_of(dtype), shape, view_of(found[name], number))
-            else:
-                unfinished.add(name)
-                self._add(writer, name, tensors[name], shape, full)
+                writer.add_view(name, weight_dtype_of(dtype), shapes[name], view_of(found[name], number))
+                continue
+            unfinished.add(name)
+            now = _on_host(tensors[name])
+            size = delta.compress_into(None if full else self._base(name, now), now, room, threads=self._threads)
+            writer.add(name, memoryview(room)[:size], shapes[name])
+            self._keep(name, now, now.data_ptr() != tensors[name].data_ptr())
         writer.finish()
         for name in self._published.keys() - number.keys():
             del self._published[name]
         self._sequence, self._unfinished = sequence, set()
         yield
 
-    def _add(self, writer: weights.Writer, name: str, tensor: torch.Tensor, shape: List[int], full: bool) -> None:
-        """Writes a tensor, which is the base of the next message then."""
-        now = _on_host(tensor)
-        base = None if full else self._published.get(name)
-        if base is not None and (base.shape != now.shape or base.dtype != now.dtype):
-            base = None
-        writer.add(name, delta.compress(base, now, threads=self._threads), shape)
-        del base
-        self._published.pop(name, None)
-        self._published[name] = now.clone() if now.data_ptr() == tensor.data_ptr() else now
+    def _base(self, name: str, now: torch.Tensor) -> Optional[torch.Tensor]:
+        """What was published last of a tensor. None: nothing, or it was another tensor."""
+        base = self._published.get(name)
+        return base if base is not None and base.shape == now.shape and base.dtype == now.dtype else None
+
+    def _keep(self, name: str, now: torch.Tensor, is_copy: bool) -> None:
+        """Makes these weights the base of the next message, where those before are if they may be overwritten."""
+        with torch.inference_mode(False), torch.no_grad():  # which the next call may not be in
+            base = self._base(name, now)
+            if base is not None and name not in self._lent and not is_copy:
+                base.copy_(now)
+                return
+            del base
+            self._published.pop(name, None)  # before there is another copy
+            self._published[name] = now if is_copy else now.clone()
+            self._lent.discard(name)
 
     def _bases(self) -> Dict[str, torch.Tensor]:
         """What receivers have."""
@@ -239,6 +252,7 @@ class WeightSync:
         """To go on after a restart: of a trainer what was published last, of a receiver which message was received
         last. The model is the caller's to save. Save it after the last message: a trainer that goes back further
         begins anew, with a new WeightSync and without this state."""
+        self._lent.update(self._published)
         return {"version": STATE_VERSION, "kind": _STATE.name, "trainer": self._trainer, "sequence": self._sequence,
                 "published": self._bases(), "heard": self._heard, "replaced": sorted(self._replaced)}
 
@@ -249,6 +263,7 @@ class WeightSync:
         self._trainer, self._sequence = state["trainer"], state["sequence"]
         self._unfinished.clear()
         self._published = {plain(name): tensor for name, tensor in state["published"].items()}
+        self._lent = set(self._published)
         self._heard = None if heard is None else (heard[0], heard[1])
         self._replaced = set(state["replaced"])
 
