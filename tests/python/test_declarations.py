@@ -20,7 +20,8 @@ ENUMS = {
     "tlc_status": (Status, "TLC_ERR_"), "tlc_dtype": (_c.DType, "TLC_"), "tlc_isa": (_c.Isa, "TLC_ISA_"),
     "tlc_entry_kind": (_c.EntryKind, "TLC_ENTRY_"), "tlc_format": (_c.Format, "TLC_FORMAT_"),
     "tlc_gossip_kind": (_c.GossipKind, "TLC_GOSSIP_"), "tlc_graph_kind": (_c.GraphKind, "TLC_GRAPH_")}
-OPAQUE = ("tlc_ctx", "tlc_worker", "tlc_server", "tlc_allreduce", "tlc_gossip", "tlc_weights_writer", "tlc_weights_reader")
+OPAQUE = ("tlc_ctx", "tlc_worker", "tlc_server", "tlc_allreduce", "tlc_gossip", "tlc_weights_writer",
+          "tlc_weights_reader")
 FUNCTIONS = {("tlc_allocator", "alloc"): _c.ALLOC, ("tlc_allocator", "free"): _c.FREE, ("tlc_parallel", "run"): _c.RUN}
 SCALARS = {
     "int": ctypes.c_int, "size_t": ctypes.c_size_t, "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64,

@@ -120,7 +120,8 @@ class WeightSync:
     def _messages(self, sink: Any, full: bool) -> Iterator[None]:
         """Writes a message. Stops before each tensor, and after the end, when it has been published."""
         self._published = self._bases()
-        self._unfinished = unfinished = set()
+        unfinished: Set[str] = set()
+        self._unfinished = unfinished
         tensors = self._tensors()
         found = places(tensors)
         number = {name: i for i, name in enumerate(sorted(found))}
