@@ -48,7 +48,7 @@
 
 #define TLC_VERSION 501      /* 0.5.1: major * 10000 + minor * 100 + patch */
 #define TLC_FRAME_VERSION 1  /* the version of frames that this library writes and reads */
-#define TLC_MESSAGE_SIZE 512 /* bytes that hold every message of this header and of delta.h, with its NUL */
+#define TLC_MESSAGE_SIZE 512 /* bytes that hold every message of this header, of delta.h and weights.h, with its NUL */
 
 #ifdef __cplusplus
 extern "C" {
@@ -68,7 +68,7 @@ typedef enum tlc_status {
     TLC_ERR_UNSUPPORTED = 9, /* a codec, ISA or operation that is not available here */
     TLC_ERR_STEP = 10,       /* exchange: the step failed, for all; nothing is lost */
     TLC_ERR_ORDER = 11,      /* exchange: a call out of turn, or a message of another step */
-    TLC_ERR_TRANSPORT = 12,  /* modules that carry messages: MPI failed */
+    TLC_ERR_TRANSPORT = 12,  /* what carries messages failed: MPI, or a callback of weights.h */
     TLC_ERR_BASE = 13        /* delta: the weights are not those that it begins with */
 } tlc_status;
 

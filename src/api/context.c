@@ -33,6 +33,14 @@ tlc_allocator tlc_allocator_of(const tlc_allocator *given)
     return given->alloc ? *given : (tlc_allocator){default_alloc, default_free, NULL};
 }
 
+tlc_status tlc_allocator_check(const tlc_allocator *given, tlc_text *w)
+{
+    if (!given->alloc != !given->free)
+        return TLC_FAIL(w, TLC_ERR_PARAM, "alloc has %s, but no %s: set both, or none", given->alloc ? "alloc" : "free",
+                        given->alloc ? "free" : "alloc");
+    return TLC_OK;
+}
+
 static tlc_status check_flags(const tlc_config *c, tlc_text *w)
 {
     tlc_status status = tlc_flag_check("checksum", c->checksum, w);
@@ -54,9 +62,9 @@ static tlc_status check_config(const tlc_config *c, tlc_text *w)
     status = check_flags(c, w);
     if (status)
         return status;
-    if (!c->alloc.alloc != !c->alloc.free)
-        return TLC_FAIL(w, TLC_ERR_PARAM, "alloc has %s, but no %s: set both, or none",
-                        c->alloc.alloc ? "alloc" : "free", c->alloc.alloc ? "free" : "alloc");
+    status = tlc_allocator_check(&c->alloc, w);
+    if (status)
+        return status;
     if ((uintptr_t)c->residual % _Alignof(float))
         return TLC_FAIL(w, TLC_ERR_PARAM, "residual is not aligned to %zu bytes", _Alignof(float));
     return tlc_isa_check(c->isa, w);

@@ -36,6 +36,9 @@ static inline tlc_text tlc_ctx_text(const tlc_ctx *ctx)
 /* The allocator of a configuration: malloc and free if none is given. */
 tlc_allocator tlc_allocator_of(const tlc_allocator *given);
 
+/* TLC_ERR_PARAM: one of its functions is missing. */
+tlc_status tlc_allocator_check(const tlc_allocator *given, tlc_text *w);
+
 /* What tlc_set_codec would return. It changes nothing but the message. */
 tlc_status tlc_codec_fits(const tlc_ctx *ctx, const char *codec);
 

@@ -6,6 +6,7 @@
 #include <threelc/delta.h>
 #include <threelc/gossip.h>
 #include <threelc/stages.h>
+#include <threelc/weights.h>
 
 /* NOLINTBEGIN(bugprone-macro-parentheses): the argument is a type */
 #define INIT(type)                                                                                                     \
@@ -20,6 +21,10 @@ INIT(tlc_frame_info)
 INIT(tlc_codec_entry)
 INIT(tlc_delta_options)
 INIT(tlc_delta_info)
+INIT(tlc_weights_entry)
+INIT(tlc_weights_writer_config)
+INIT(tlc_weights_reader_config)
+INIT(tlc_weights_info)
 INIT(tlc_outcome)
 INIT(tlc_exchange_stats)
 INIT(tlc_part)

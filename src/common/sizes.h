@@ -12,6 +12,11 @@ static inline size_t tlc_smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
+static inline uint64_t tlc_smaller_64(uint64_t a, uint64_t b)
+{
+    return a < b ? a : b;
+}
+
 static inline uint64_t tlc_ceil_div(uint64_t a, uint64_t b)
 {
     return a / b + (a % b != 0);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "formats.h"
 
-/* A format begins with its magic, and a byte with its version follows. Frames have no magic. The formats that only
- * threelc/exchange.h reads come last. */
+/* A format begins with its magic, and a byte with its version follows. Frames have no magic. The formats that
+ * tlc_explain does not know come last. */
 static const struct {
     const char *magic, *name;
     unsigned oldest, newest; /* versions that this library reads */
@@ -14,6 +14,7 @@ static const struct {
     [TLC_FORMAT_MESSAGE] = {"E", "message of the exchange (threelc/exchange.h)", 1, 1},
     [TLC_FORMAT_OBJECT_STATE] = {"TLCX", "state of a worker, a server or a rank (threelc/exchange.h)", 1, 1},
     [TLC_FORMAT_NODE_STATE] = {"TLCG", "state of a node (threelc/gossip.h)", 1, 1},
+    [TLC_FORMAT_WEIGHTS] = {"W", "message of weights (threelc/weights.h)", 1, 1},
 };
 
 static int has_version(size_t format, unsigned version)

@@ -7,8 +7,14 @@
 
 #include "frame.h"
 
-/* Those of threelc/exchange.h follow those of tlc_format. */
-enum { TLC_FORMAT_MESSAGE = TLC_FORMAT_STATE + 1, TLC_FORMAT_OBJECT_STATE, TLC_FORMAT_NODE_STATE, TLC_FORMATS };
+/* Those that tlc_explain does not know follow those of tlc_format. */
+enum {
+    TLC_FORMAT_MESSAGE = TLC_FORMAT_STATE + 1,
+    TLC_FORMAT_OBJECT_STATE,
+    TLC_FORMAT_NODE_STATE,
+    TLC_FORMAT_WEIGHTS,
+    TLC_FORMATS
+};
 
 /* Are these bytes of this format, in the version of this library? They may be damaged after that. */
 int tlc_format_is(unsigned format, const void *src, size_t len);

@@ -7,6 +7,7 @@
 #include <threelc/delta.h>
 #include <threelc/gossip.h>
 #include <threelc/stages.h>
+#include <threelc/weights.h>
 
 /* STRUCT(name, 1: all fields but the size are 0 by default) */
 #define STRUCTS                                                                                                        \
@@ -17,6 +18,10 @@
     STRUCT(tlc_codec_entry, 1)                                                                                         \
     STRUCT(tlc_delta_options, 1)                                                                                       \
     STRUCT(tlc_delta_info, 1)                                                                                          \
+    STRUCT(tlc_weights_entry, 1)                                                                                       \
+    STRUCT(tlc_weights_writer_config, 1)                                                                               \
+    STRUCT(tlc_weights_reader_config, 1)                                                                               \
+    STRUCT(tlc_weights_info, 1)                                                                                        \
     STRUCT(tlc_tensor, 0)                                                                                              \
     STRUCT(tlc_outcome, 1)                                                                                             \
     STRUCT(tlc_exchange_stats, 1)                                                                                      \

@@ -142,6 +142,29 @@ def delta_lists(vectors):
             yield bytes([dtype | 8]) + bytes.fromhex(r['base'][0] + r['next'][0])
 
 
+def weights(vectors):
+    """a byte with the kind; a message, its entries one by one, or what a writer is given"""
+    for r in records(vectors, 'weights.txt'):
+        message = bytes.fromhex(r['message'][0])
+        if r['name'][0].find('-cut') < 0 and r.get('status', ['OK'])[0] in ('OK', 'CORRUPT'):
+            yield b'\0' + message
+        if 'status' in r:
+            continue
+        count = struct.unpack_from('<Q', message, len(message) - 28)[0]
+        index = len(message) - 36 - 8 * count
+        offsets = [*struct.unpack_from('<%dQ' % count, message, index), index]
+        entries = b''
+        for begin, end in zip(offsets, offsets[1:]):
+            head = begin + struct.unpack_from('<I', message, begin)[0]
+            for part in message[begin + 4:head - 4], message[head:end]:
+                entries += struct.pack('<H', len(part)) + part
+        if len(entries) < 20000:
+            yield b'\1' + entries
+            yield b'\2' + entries
+    yield b'\3\0\2a\n\2\1\4\1\0\0\0b\n\2\1\4\1\1\0\0'
+    yield b'\3\7\3a\n\0\2\2\3\3\1\0\0\0b\n\0\2\2\3\3\1\1\0\0c\n\0\1\2\1\1\1\2'
+
+
 def stages(vectors):
     names = array('stages.c', 'stages')
 
@@ -470,8 +493,8 @@ def unpack(folder):
 
 
 def main(args):
-    targets = {f.__name__: f for f in (decompress, roundtrip, state_load, codec_string, delta, delta_lists, stages, npy,
-                                       exchange, exchange_state, gossip)}
+    targets = {f.__name__: f for f in (decompress, roundtrip, state_load, codec_string, delta, delta_lists, weights,
+                                       stages, npy, exchange, exchange_state, gossip)}
     if args in (['-h'], ['--help']):
         print(__doc__)
     elif len(args) in (2, 3) and args[0] == '--pack':

@@ -11,7 +11,7 @@ from pathlib import Path
 from threelc import Status, _c
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADERS = ("threelc.h", "bundle.h", "delta.h", "exchange.h", "gossip.h")
+HEADERS = ("threelc.h", "bundle.h", "delta.h", "exchange.h", "gossip.h", "weights.h")
 PARTLY = ("frames.h", "stages.h")  # the package uses a few of their functions
 STRUCTS = {"tlc_" + re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): kind for name, kind in vars(_c).items()
            if isinstance(kind, type) and issubclass(kind, ctypes.Structure) and kind is not ctypes.Structure}
@@ -20,12 +20,14 @@ ENUMS = {
     "tlc_status": (Status, "TLC_ERR_"), "tlc_dtype": (_c.DType, "TLC_"), "tlc_isa": (_c.Isa, "TLC_ISA_"),
     "tlc_entry_kind": (_c.EntryKind, "TLC_ENTRY_"), "tlc_format": (_c.Format, "TLC_FORMAT_"),
     "tlc_gossip_kind": (_c.GossipKind, "TLC_GOSSIP_"), "tlc_graph_kind": (_c.GraphKind, "TLC_GRAPH_")}
-OPAQUE = ("tlc_ctx", "tlc_worker", "tlc_server", "tlc_allreduce", "tlc_gossip")
+OPAQUE = ("tlc_ctx", "tlc_worker", "tlc_server", "tlc_allreduce", "tlc_gossip", "tlc_weights_writer",
+          "tlc_weights_reader")
 FUNCTIONS = {("tlc_allocator", "alloc"): _c.ALLOC, ("tlc_allocator", "free"): _c.FREE, ("tlc_parallel", "run"): _c.RUN}
 SCALARS = {
     "int": ctypes.c_int, "size_t": ctypes.c_size_t, "uint32_t": ctypes.c_uint32, "uint64_t": ctypes.c_uint64,
     "float": ctypes.c_float, "double": ctypes.c_double, "uint8_t": ctypes.c_ubyte, "unsigned char": ctypes.c_ubyte,
-    "char": ctypes.c_char}
+    "char": ctypes.c_char, "tlc_weights_write": _c.WEIGHTS_WRITE, "tlc_weights_read": _c.WEIGHTS_READ,
+    "tlc_weights_find": _c.WEIGHTS_FIND}
 
 
 def includes(headers):

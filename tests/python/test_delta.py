@@ -1,15 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Deltas of weights, and models that follow another."""
-import json
 import unittest
-import zlib
 
 import numpy
+import older_messages
 import threelc
 import threelc.torch
 import torch
 from test_weight_sync import bits
-from threelc import _bundles
 
 RANDOM = numpy.random.default_rng(1)
 
@@ -259,22 +257,16 @@ class WeightSync(unittest.TestCase):
         """It has no counters: those stay as they are."""
         source, served = build(1), build(2)
         served[1].num_batches_tracked += 5
-        message = threelc.torch.WeightSync(source).publish()
-        head, *frames = _bundles.unpack(message)
-        listed = json.loads(bytes(head[4:]))
+        listed, frames = older_messages.parts(older_messages.Trainer(source.state_dict().items).publish())
         kept = [(entry, frame) for entry, frame in zip(listed["tensors"], frames) if entry["dtype"] == "f32"]
         self.assertEqual(len(kept), len(listed["tensors"]) - 1)
         listed.update(format=2, tensors=[entry for entry, _ in kept])
-        words = json.dumps(listed).encode()
-        older = _bundles.pack([zlib.crc32(words).to_bytes(4, "little") + words, *(frame for _, frame in kept)])
-        threelc.torch.WeightSync(served).receive(older)
+        threelc.torch.WeightSync(served).receive(older_messages.sealed(listed, [frame for _, frame in kept]))
         self.assertEqual(served[1].num_batches_tracked, 5)
         self.assertTrue(all(map(torch.equal, source.parameters(), served.parameters())))
+        listed.update(format=3)
         with self.assertRaisesRegex(ValueError, "the message has no 1.num_batches_tracked"):
-            listed.update(format=3)
-            words = json.dumps(listed).encode()
-            threelc.torch.WeightSync(served).receive(
-                _bundles.pack([zlib.crc32(words).to_bytes(4, "little") + words, *(frame for _, frame in kept)]))
+            threelc.torch.WeightSync(served).receive(older_messages.sealed(listed, [frame for _, frame in kept]))
 
     def test_what_does_not_fit_is_named(self):
         message = threelc.torch.WeightSync(build(1)).publish()
@@ -282,7 +274,7 @@ class WeightSync(unittest.TestCase):
         more.add_module("3", torch.nn.Linear(3, 3))
         for model, words in (
                 (smaller, r"0\.weight is f32 of shape \[300, 40\] in the message, f32 of \[299, 40\] in the model"),
-                (without, r"the model has no 2\.weight"), (more, r"the message has no 3\.bias"),
+                (without, r"the model has no 2\.bias"), (more, r"the message has no 3\.bias"),
                 (halves, r"0\.weight is f32 of shape \[300, 40\] in the message, f16")):
             before = bits(model)
             with self.assertRaisesRegex(ValueError, words):

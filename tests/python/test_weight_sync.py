@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: MIT
 """Models that follow another: memory that tensors share, the order of messages, any bytes, checkpoints."""
 import copy
+import io
 import json
 import random
 import unittest
-import zlib
 from unittest import mock
 
+import older_messages
 import threelc
 import threelc.torch
 import torch
-from threelc import _bundles, delta
+from threelc import delta
 
 WeightSync = threelc.torch.WeightSync
 
@@ -352,10 +353,12 @@ class Order(unittest.TestCase):
                 receiver.load_state_dict(bad)
 
 
-class AnyBytes(unittest.TestCase):
+class AnyBytes:
+    """What a test of messages begins with; publisher() makes their trainer."""
+
     def setUp(self):
         self.source, self.served = flattened(1), flattened(2)
-        publisher = WeightSync(self.source)
+        publisher = self.publisher()
         self.first = publisher.publish()
         self.source.step()
         self.message = publisher.publish()
@@ -367,14 +370,31 @@ class AnyBytes(unittest.TestCase):
             WeightSync(self.served).receive(message)
         self.assertEqual(bits(self.served), self.before)
 
+    def test_flips_and_truncations(self):
+        rnd = random.Random(1)
+        for i in range(len(self.message)):
+            altered = bytearray(self.message)
+            altered[i] ^= 1 << rnd.randrange(8)
+            for message in altered, self.message[:i]:
+                with self.assertRaises(threelc.Error):
+                    WeightSync(self.served).receive(message)
+        self.assertEqual(bits(self.served), self.before)
+        WeightSync(self.served).receive(self.message)
+        self.assertEqual(bits(self.served), bits(self.source))
+
+
+class OlderMessages(AnyBytes, unittest.TestCase):
+    """Those of releases before threelc.weights, and any bytes in their place."""
+
+    def publisher(self):
+        return older_messages.Trainer(self.source.named_parameters)
+
     def with_head(self, head, frames=None):
         """The message with another head, whose checksum is right."""
-        old, *own = _bundles.unpack(self.message)
-        head = head if isinstance(head, bytes) else json.dumps(head).encode()
-        return _bundles.pack([zlib.crc32(head).to_bytes(4, "little") + head, *(own if frames is None else frames)])
+        return older_messages.sealed(head, older_messages.parts(self.message)[1] if frames is None else frames)
 
     def head(self):
-        return json.loads(bytes(_bundles.unpack(self.message)[0][4:]))
+        return older_messages.parts(self.message)[0]
 
     def test_json_that_is_no_message(self):
         for head in (b"", b"{", b"[]", b"{}", b"null", b"1", b'"a"', b"\xff\xfe", b"[" * 100000, b"1" * 10000,
@@ -395,15 +415,15 @@ class AnyBytes(unittest.TestCase):
                 if value == kept and type(value) is type(kept):
                     continue
                 where[key] = value
-                if key == "trainer" and isinstance(value, str) or key == "sequence" and value in (1, 2**70):
-                    continue  # another trainer or number, which a new receiver takes
+                if key == "sequence" and value == 1:
+                    continue  # another number, which a new receiver takes
                 self.refused(self.with_head(head), (threelc.CorruptError, ValueError))
             where[key] = kept
         self.assertEqual(head, self.head())
 
     def test_more_and_fewer(self):
         head = self.head()
-        own = _bundles.unpack(self.message)[1:]
+        own = older_messages.parts(self.message)[1]
         self.refused(self.with_head(head, [*own, own[0]]), threelc.CorruptError)
         self.refused(self.with_head(head, []), threelc.CorruptError)
         self.refused(self.with_head(head, [b""]), threelc.CorruptError)
@@ -416,9 +436,9 @@ class AnyBytes(unittest.TestCase):
             head["tensors"].append(entry)
             self.refused(self.with_head(head), threelc.CorruptError)
 
-    def test_flips_and_truncations(self):
+    def test_heads_of_any_bytes(self):
         rnd = random.Random(1)
-        head = bytes(_bundles.unpack(self.message)[0][4:])
+        head = json.dumps(self.head()).encode()
         for _ in range(1500):
             altered = bytearray(head)
             for _ in range(rnd.choice((1, 1, 2, 5))):
@@ -430,15 +450,31 @@ class AnyBytes(unittest.TestCase):
                 WeightSync(served).receive(message)
             except (threelc.Error, ValueError):
                 self.assertEqual(bits(served), self.before)
-        for i in range(len(self.message)):
-            altered = bytearray(self.message)
-            altered[i] ^= 1 << rnd.randrange(8)
-            for message in altered, self.message[:i]:
-                with self.assertRaises(threelc.Error):
-                    WeightSync(self.served).receive(message)
-        self.assertEqual(bits(self.served), self.before)
-        WeightSync(self.served).receive(self.message)
-        self.assertEqual(bits(self.served), bits(self.source))
+
+    def test_following(self):
+        """Messages of an older trainer one after the other, then those of a new one."""
+        served = flattened(3)
+        receiver, publisher = WeightSync(served), self.publisher()
+        for _ in range(3):
+            receiver.receive(message := publisher.publish())
+            self.assertEqual(bits(served), bits(self.source))
+            with self.assertRaisesRegex(threelc.OrderError, "it is old, or came twice"):
+                receiver.receive(message)
+            self.source.step()
+        newer = WeightSync(self.source)
+        receiver.receive(io.BytesIO(newer.publish()))
+        self.source.step()
+        with self.assertRaisesRegex(threelc.OrderError, "a trainer that another one has replaced"):
+            receiver.receive(io.BytesIO(message))
+        receiver.receive(newer.publish())
+        self.assertEqual(bits(served), bits(self.source))
+
+
+class Messages(AnyBytes, unittest.TestCase):
+    """Any bytes in place of messages."""
+
+    def publisher(self):
+        return WeightSync(self.source)
 
     def test_no_bytes_at_all(self):
         for message, words in ((None, "message should be an array .*, not None"), ("text", "not 'text'"),
@@ -450,9 +486,6 @@ class AnyBytes(unittest.TestCase):
 class Words(unittest.TestCase):
     def test_no_module(self):
         model = alone()
-        with self.assertRaisesRegex(TypeError, "should be a torch.nn.Module, not an OrderedDict: load the state_dict "
-                                               "into a module, and give that"):
-            WeightSync(model.state_dict())
         for thing, words in ((list(model.parameters()), "not a list"), (None, "not None"),
                              (model.a, "not a Parameter")):
             with self.assertRaisesRegex(TypeError, words):

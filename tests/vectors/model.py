@@ -3,7 +3,7 @@
 """The second model of libthreelc's formats: every codec, frame and state, written from the design and from the drawing
 in src/docs/format.md alone, never from the C code, so that two readings of the same text check each other.
 
-    model.py generate DIR                     writes good.txt, bad.txt and bad_state.txt
+    model.py generate DIR                     writes good.txt, bad.txt, bad_state.txt, delta.txt and weights.txt
     model.py check DIR                        exit 1 at the first difference between DIR and what generate would write
     model.py bits [--cold] -c CODEC FILE.npy...
                                               frames of all rows of float32 traces, seed 0: sizes and CRC-32. A codec

@@ -23,6 +23,7 @@ compress_quartic            frames of symbols that were found elsewhere, as on a
 DType, Isa                  what values are; the instructions that kernels use
 
 threelc.delta               lossless deltas of weights: compress, apply, inspect, digest
+threelc.weights             messages of whole models: Writer, Reader
 threelc.exchange            the distributed algorithms: AllReduce, Worker and Server, Gossip
 threelc.torch               these in PyTorch: register, LocalSteps, ShardedOptimizer, PushPull, Gossip,
                             register_fsdp, WeightSync
@@ -42,7 +43,7 @@ NoMemoryError     there is not enough memory; a MemoryError
 StepError         of the exchange: the step failed for all, and nothing is lost
 OrderError        a call out of turn, or a message of another step
 """
-from . import delta
+from . import delta, weights
 from ._c import DType
 from ._c import EntryKind as EntryKind
 from ._c import Isa as Isa
@@ -61,7 +62,7 @@ from .quartic import compress_quartic
 
 # What help(threelc) describes at length. The classes below are public, too; each has a help of its own.
 __all__ = ["Context", "DType", "__version__", "codec_bound", "codecs", "compress_quartic", "decompress",
-           "decompress_add", "decompress_add_many", "delta", "inspect", "mask", "peek"]
+           "decompress_add", "decompress_add_many", "delta", "inspect", "mask", "peek", "weights"]
 
 _OTHERS = (BaseError, CapacityError, CodecEntry, CodecParameter, CorruptError, EntryKind, Error, FrameInfo, Isa,
            NoMemoryError, NonFiniteError, OrderError, ParameterError, SizeError, Status, StepError, UnsupportedError)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""The C interface as ctypes declarations: threelc.h, delta.h, bundle.h, exchange.h and gossip.h.
+"""The C interface as ctypes declarations: threelc.h, delta.h, bundle.h, exchange.h, gossip.h and weights.h.
 
 A test compares each struct, enum and function with the headers. Arrays of values and opaque objects are c_void_p; other
 pointers say what they point to.
@@ -16,6 +16,7 @@ UNKNOWN = 2**64 - 1  # TLC_UNKNOWN
 NOBODY = 2**32 - 1  # TLC_NOBODY
 ALL = c_size_t(-1).value  # TLC_ALL
 MESSAGE_SIZE = 512  # TLC_MESSAGE_SIZE
+TRAINER_SIZE = 16  # TLC_WEIGHTS_TRAINER_SIZE
 
 
 class Numbers(enum.EnumMeta):
@@ -99,6 +100,8 @@ TASK = CFUNCTYPE(None, c_void_p, c_size_t)
 RUN = CFUNCTYPE(None, c_void_p, c_size_t, TASK, c_void_p)
 ALLOC = CFUNCTYPE(c_void_p, c_void_p, c_size_t)
 FREE = CFUNCTYPE(None, c_void_p, c_void_p)
+WEIGHTS_WRITE = CFUNCTYPE(c_int, c_void_p, c_void_p, c_size_t)
+WEIGHTS_READ = CFUNCTYPE(c_int, c_void_p, c_uint64, c_void_p, c_size_t)
 
 
 class Allocator(Structure):
@@ -144,6 +147,47 @@ class DeltaPiece(Structure):
     _fields_ = [
         ("struct_size", c_size_t), ("next", c_uint64), ("end", c_uint64), ("state", c_uint64), ("positions", c_void_p),
         ("values", c_void_p), ("cap", c_size_t), ("k", c_size_t), ("are_values", c_int)]
+
+
+class WeightsEntry(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("name", c_char_p), ("dtype", c_int), ("dims", c_size_t),
+        ("shape", POINTER(c_uint64)), ("n", c_uint64), ("frame_len", c_uint64), ("has_base", c_int),
+        ("base_digest", c_uint64), ("result_digest", c_uint64), ("is_view", c_int), ("root", c_uint64),
+        ("root_dims", c_size_t), ("root_strides", POINTER(c_uint64)), ("strides", POINTER(c_uint64)),
+        ("first", c_uint64)]
+
+
+class WeightsWriterConfig(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("write", WEIGHTS_WRITE), ("opaque", c_void_p),
+        ("trainer", c_ubyte * TRAINER_SIZE), ("sequence", c_uint64), ("count", c_uint64), ("note", c_void_p),
+        ("note_len", c_size_t), ("alloc", Allocator), ("message", c_char_p), ("message_cap", c_size_t)]
+
+
+class WeightsReaderConfig(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("src", c_void_p), ("read", WEIGHTS_READ), ("opaque", c_void_p),
+        ("size", c_uint64), ("isa", c_int), ("parallel", Parallel), ("alloc", Allocator), ("message", c_char_p),
+        ("message_cap", c_size_t)]
+
+
+class WeightsInfo(Structure):
+    _fields_ = [
+        ("struct_size", c_size_t), ("version", c_uint32), ("trainer", c_ubyte * TRAINER_SIZE),
+        ("sequence", c_uint64), ("count", c_uint64), ("note_len", c_uint64), ("size", c_uint64), ("full", c_int),
+        ("base_digest", c_uint64), ("result_digest", c_uint64), ("frame_max", c_uint64)]
+
+
+class WeightsPlace(Structure):
+    _fields_ = [("base", c_void_p), ("out", c_void_p), ("first", c_size_t), ("count", c_size_t)]
+
+
+WEIGHTS_FIND = CFUNCTYPE(c_int, c_void_p, POINTER(WeightsEntry), POINTER(WeightsPlace))
+
+
+class WeightsHeard(Structure):
+    _fields_ = [("trainer", c_ubyte * TRAINER_SIZE), ("sequence", c_uint64)]
 
 
 class Message(Structure):
@@ -286,6 +330,19 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_delta_peek": (_status, c_void_p, c_size_t, POINTER(DeltaInfo)),
     "tlc_delta_inspect": (_status, c_void_p, c_size_t, POINTER(DeltaInfo)),
     "tlc_delta_digest": (_status, c_int, _values, c_size_t, POINTER(c_uint64), _delta),
+    "tlc_weights_writer_create": (_status, POINTER(c_void_p), POINTER(WeightsWriterConfig)),
+    "tlc_weights_add": (_status, _object, POINTER(WeightsEntry), c_void_p, c_size_t),
+    "tlc_weights_finish": (_status, _object),
+    "tlc_weights_writer_destroy": (None, _object),
+    "tlc_weights_open": (_status, POINTER(c_void_p), POINTER(WeightsReaderConfig)),
+    "tlc_weights_describe": (_status, _object, POINTER(WeightsInfo)),
+    "tlc_weights_close": (None, _object),
+    "tlc_weights_note": (_status, _object, c_void_p, c_size_t),
+    "tlc_weights_at": (_status, _object, c_uint64, POINTER(WeightsEntry)),
+    "tlc_weights_frame": (_status, _object, c_uint64, c_void_p, c_size_t, POINTER(c_void_p)),
+    "tlc_weights_copy_view": (_status, _object, c_uint64, c_void_p, c_void_p),
+    "tlc_weights_apply": (_status, _object, WEIGHTS_FIND, c_void_p, c_void_p, c_size_t),
+    "tlc_weights_follows": (_status, POINTER(WeightsInfo), POINTER(WeightsHeard), c_char_p, c_size_t),
     "tlc_quartic_scratch": (c_size_t, c_char_p, c_size_t),
     "tlc_compress_quartic": (_status, c_void_p, c_size_t, _values, c_size_t, POINTER(QuarticParams), c_void_p, c_size_t,
                              _size_out),

@@ -14,13 +14,13 @@ from dataclasses import dataclass
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Tuple
 
 from . import _c
-from ._arrays import DTypeLike, octets, weights as weights_of
+from ._arrays import DTypeLike, octets, weight_dtype_of, weights as weights_of
 from ._c import DType, Format
 from ._library import check as check_status, check_bytes, count as whole, lib, message_of
 from ._parallel import call, threads_of
 
-__all__ = ["Changes", "DeltaInfo", "Repaired", "apply", "apply_range", "changes", "check", "compress", "digest", "fold",
-           "from_changes", "inspect", "peek", "repair"]
+__all__ = ["Changes", "DeltaInfo", "Repaired", "apply", "apply_range", "bound", "changes", "check", "compress",
+           "compress_into", "digest", "fold", "from_changes", "inspect", "peek", "repair"]
 
 _BLOCK = 65536  # weights: changes() reads whole blocks
 _IN_A_BYTE = (DType.F4_E2M1, DType.U4)
@@ -92,20 +92,33 @@ def compress(base: Any, next: Any, *, dtype: Optional[DTypeLike] = None, digests
     which apply() finds out whether it has the right base. block_digests: also of each 65,536 weights, 16 bytes for
     these, by which repair() completes an apply() that was broken off.
     """
+    _, n, kind = weights_of(next, dtype, "next")
+    frame = bytearray(bound(n, kind))
+    written = compress_into(base, next, frame, dtype=kind, digests=digests, block_digests=block_digests,
+                            threads=threads)
+    return bytes(memoryview(frame)[:written])
+
+
+def bound(n: int, dtype: DTypeLike) -> int:
+    """The most bytes that a frame of n weights has."""
+    found = c_size_t()
+    check_status(lib.tlc_delta_bound(weight_dtype_of(dtype), whole(n, "n"), byref(found)))
+    return found.value
+
+
+def compress_into(base: Any, next: Any, out: Any, *, dtype: Optional[DTypeLike] = None, digests: bool = True,
+                  block_digests: bool = False, threads: Optional[int] = None) -> int:
+    """As compress, into a writable array of at least bound() bytes. Returns the bytes of the frame."""
     target, n, kind = weights_of(next, dtype, "next")
     source = None
     if base is not None:
         source, found, _ = weights_of(base, kind, "base")
         if found != n:
             raise ValueError(f"base has {found} weights, next has {n}")
-    bound, written = c_size_t(), c_size_t()
-    check_status(lib.tlc_delta_bound(kind, n, byref(bound)))
-    frame = bytearray(bound.value)
-    room = octets(frame, "frame", writable=True)
+    room, written = octets(out, "out", writable=True), c_size_t()
     _call(threads, n, lib.tlc_delta_compress, kind, source and source.address, target.address, n, room.address,
           room.size, byref(written), without_digests=not digests, block_digests=block_digests)
-    return bytes(memoryview(frame)[:written.value])
-
+    return written.value
 
 def apply(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, threads: Optional[int] = None) -> Any:
     """Makes the next weights of `weights`, in place, and returns them. An exception leaves them as they were:
