@@ -46,20 +46,16 @@ extern "C" {
  * last dimension, of even length, counts half. */
 typedef struct tlc_weights_entry {
     size_t struct_size;
-    const char *name;      /* W: UTF-8, 1 to TLC_WEIGHTS_NAME_MAX bytes and a NUL */
-    tlc_dtype dtype;       /* W */
-    size_t dims;           /* W: dimensions, at most TLC_WEIGHTS_DIMS_MAX; a scalar has none */
-    const uint64_t *shape; /* W: lengths of the dimensions, in weights, also where two of them share a byte */
-    uint64_t n;            /* weights: the product of the shape */
-
-    /* of an entry with a frame, as tlc_delta_peek tells them */
-    uint64_t frame_len;     /* bytes of the frame; 0: it is a view */
-    int has_base;           /* 0: the frame has all weights */
-    uint64_t base_digest;   /* 0 without a base */
-    uint64_t result_digest; /* of the weights after the message */
-
-    /* of a view */
-    int is_view;                  /* W: 1; 0: it has a frame, and the fields below are ignored */
+    const char *name;             /* W: UTF-8, 1 to TLC_WEIGHTS_NAME_MAX bytes and a NUL */
+    tlc_dtype dtype;              /* W */
+    size_t dims;                  /* W: dimensions, at most TLC_WEIGHTS_DIMS_MAX; a scalar has none */
+    const uint64_t *shape;        /* W: lengths of the dimensions, in weights, also where two of them share a byte */
+    uint64_t n;                   /* weights: the product of the shape */
+    uint64_t frame_len;           /* bytes of the frame; 0: it is a view, and the next three are 0 */
+    int has_base;                 /* as tlc_delta_peek tells it, as are the next two */
+    uint64_t base_digest;         /* of the weights before the message; 0 without a base */
+    uint64_t result_digest;       /* of the weights after it */
+    int is_view;                  /* W: 1: it is a view. 0: it has a frame, and the fields below are ignored */
     uint64_t root;                /* W: the number of the entry that has the values, with a frame, of the same dtype */
     size_t root_dims;             /* W: dimensions of the root */
     const uint64_t *root_strides; /* W: of these, in weights; or NULL */
@@ -70,6 +66,7 @@ TLC_API tlc_status tlc_weights_entry_init(tlc_weights_entry *entry, size_t struc
 
 /* ---- writing ---------------------------------------------------------------------------------------------------- */
 
+/* A message while it is written. */
 typedef struct tlc_weights_writer tlc_weights_writer;
 
 /* Takes the next len bytes of a message. Returns 0, or another number if it failed. */
@@ -111,6 +108,7 @@ TLC_API void tlc_weights_writer_destroy(tlc_weights_writer *w); /* NULL is allow
 
 /* ---- reading ---------------------------------------------------------------------------------------------------- */
 
+/* A message that is read. */
 typedef struct tlc_weights_reader tlc_weights_reader;
 
 /* Copies the len bytes from offset on, all of which the message has, to dst. Returns 0, or another number if it failed.
@@ -137,12 +135,12 @@ TLC_API tlc_status tlc_weights_reader_config_init(tlc_weights_reader_config *con
 typedef struct tlc_weights_info {
     size_t struct_size;
     uint32_t version;                                /* of the format */
-    unsigned char trainer[TLC_WEIGHTS_TRAINER_SIZE]; /* as in tlc_weights_writer_config, as are the next three */
-    uint64_t sequence;
-    uint64_t count;
-    uint64_t note_len;
-    uint64_t size;          /* bytes of the message */
-    int full;               /* 1: no frame has a base, so that the message has all weights */
+    unsigned char trainer[TLC_WEIGHTS_TRAINER_SIZE]; /* as in tlc_weights_writer_config */
+    uint64_t sequence;                               /* the same */
+    uint64_t count;                                  /* entries */
+    uint64_t note_len;                               /* bytes of the note */
+    uint64_t size;                                   /* bytes of the message */
+    int full;                                        /* 1: no frame has a base, so that the message has all weights */
     uint64_t base_digest;   /* of the model before, as far as frames have a base; 0: none has one */
     uint64_t result_digest; /* of the model after. If all frames of the next message have a base, its base_digest */
     uint64_t frame_max;     /* bytes of the longest frame */
@@ -199,8 +197,8 @@ TLC_API tlc_status tlc_weights_apply(tlc_weights_reader *r, tlc_weights_find fin
 
 /* The last message that a receiver has taken; zeros: none. */
 typedef struct tlc_weights_heard {
-    unsigned char trainer[TLC_WEIGHTS_TRAINER_SIZE];
-    uint64_t sequence;
+    unsigned char trainer[TLC_WEIGHTS_TRAINER_SIZE]; /* of tlc_weights_info */
+    uint64_t sequence;                               /* of tlc_weights_info, too */
 } tlc_weights_heard;
 
 /* May a receiver take this message now? TLC_OK: it is the next one, or has all weights and is not old, or it is the

@@ -142,7 +142,7 @@ TEST(forged)
                 else
                     accepted++;
             }
-        require(accepted > 24 && refused > 4 * accepted);
+        require(accepted > 24 && refused > 2 * accepted);
         free(forged);
         close_sample(&s);
     }
@@ -323,7 +323,7 @@ TEST(descriptions)
     require_status(one(&h, SIZE_MAX), TLC_ERR_CORRUPT);
     h.bytes[0] = 3;
     require_status(one(&h, frame_len), TLC_ERR_CORRUPT);
-    for (size_t len = 0; len <= sizeof name; len++) {
+    for (size_t len = 0; len <= sizeof name; len += quick() ? 64 : 1) {
         h = describe(0, name, len, TLC_BF16, 1, LIST(12));
         require_status(one(&h, frame_len), len && len <= TLC_WEIGHTS_NAME_MAX ? TLC_OK : TLC_ERR_CORRUPT);
     }
