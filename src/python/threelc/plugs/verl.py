@@ -40,7 +40,7 @@ def unpack(message: Any) -> DeltaFlush:
     """The flush, on the CPU. CorruptError: these bytes are not a message of pack(), or were altered."""
     params, positions, values = [], [torch.empty(0, dtype=torch.uint8)], []
     place = begun = 0
-    for patch in _patches.unpack(message):
+    for patch in _patches.unpack(message)[0]:
         count = len(patch.values)
         positions.append(patch.positions.to(torch.int32).view(torch.uint8))
         values.append(patch.values)

@@ -64,9 +64,10 @@ class WorkerEngine(WeightTransferEngine[InitInfo, UpdateInfo]):
 
     def receive_weights(self, update_info: UpdateInfo) -> None:
         """All patches are decoded before the first weight is written."""
+        came, _ = _patches.unpack(base64.b64decode(update_info.message, validate=True))
         patches = [CheckpointWeightPatch(name=patch.name, shape=patch.shape, dtype=patch.values.dtype,
                                          values=patch.values.to(self.device), indices=patch.positions.to(self.device))
-                   for patch in _patches.unpack(base64.b64decode(update_info.message, validate=True))]
+                   for patch in came]
         load_checkpoint_weight_patches(self.model, patches, validate_unique_indices=False)  # they rise
 
     def shutdown(self) -> None:
