@@ -173,10 +173,11 @@ class Slime(unittest.TestCase):
             self.assertEqual(json.loads((there / "model.safetensors.index.json").read_text()),
                              json.loads((target / "model.safetensors.index.json").read_text()))
             for path in target.glob("*.safetensors"):
-                with safetensors.safe_open(path, "numpy") as one, safetensors.safe_open(there / path.name, "numpy") as two:
-                    self.assertEqual(one.metadata(), two.metadata())
-                    for name in one.keys():
-                        packed = two.get_tensor(name).tobytes()
+                came = safetensors.safe_open(there / path.name, "numpy")
+                with safetensors.safe_open(path, "numpy") as given:
+                    self.assertEqual(given.metadata(), came.metadata())
+                    for name in given.keys():
+                        packed = came.get_tensor(name).tobytes()
                         self.assertEqual(zstandard.ZstdDecompressor().decompress(packed), xors[name])
             files = sum(path.stat().st_size for path in target.glob("*.safetensors"))
             self.assertLess((self.folder / "link" / f"{target.name}.3lc").stat().st_size, files)

@@ -62,7 +62,8 @@ def decode(message: Any) -> Payload:
 def _payload(notes: List[Dict[str, Any]], patches: List[_patches.Patch]) -> Payload:
     if len(notes) != len(patches):
         raise ValueError("the parts differ in length")
-    locations, groups = [torch.empty(0, dtype=torch.uint8)], {}
+    locations = [torch.empty(0, dtype=torch.uint8)]
+    groups: Dict[int, List[torch.Tensor]] = {}
     items = []
     for note, patch in zip(notes, patches):
         item = note["item"]

@@ -114,7 +114,7 @@ def _rank() -> int:
     import torch.distributed
 
     running = torch.distributed.is_available() and torch.distributed.is_initialized()
-    return torch.distributed.get_rank() if running else 0
+    return int(torch.distributed.get_rank()) if running else 0
 
 
 def _write(path: Path, data: bytes) -> None:

@@ -33,22 +33,22 @@ BACKEND = "threelc"
 
 
 @dataclass
-class InitInfo(WeightTransferInitInfo):
+class InitInfo(WeightTransferInitInfo):  # type: ignore[misc]
     """Nothing has to be set up."""
 
 
 @dataclass
-class UpdateInfo(WeightTransferUpdateInfo):
+class UpdateInfo(WeightTransferUpdateInfo):  # type: ignore[misc]
     message: str
     """base64, as the control plane may be JSON"""
 
 
 @dataclass
-class TrainerInfo(TrainerInitInfo):
+class TrainerInfo(TrainerInitInfo):  # type: ignore[misc]
     backend: ClassVar[str] = BACKEND
 
 
-class WorkerEngine(WeightTransferEngine[InitInfo, UpdateInfo]):
+class WorkerEngine(WeightTransferEngine[InitInfo, UpdateInfo]):  # type: ignore[misc]
     init_info_cls = InitInfo
     update_info_cls = UpdateInfo
     supports_draft_weight_update = False
@@ -74,7 +74,7 @@ class WorkerEngine(WeightTransferEngine[InitInfo, UpdateInfo]):
         pass
 
 
-class TrainerEngine(TrainerWeightTransferEngine[TrainerInfo]):
+class TrainerEngine(TrainerWeightTransferEngine[TrainerInfo]):  # type: ignore[misc]
     init_info_cls = TrainerInfo
 
     @classmethod
