@@ -307,6 +307,10 @@ TEST(arguments)
     REFUSED(tlc_delta_apply(frame, len, (tlc_dtype)-1, base, SOME, &opt), TLC_ERR_PARAM, "dtype is -1");
     REFUSED(tlc_delta_apply_range(frame, len, TLC_U4, base, out, 3, 0, 2, &opt), TLC_ERR_PARAM,
             "n is 3, an odd number");
+    REFUSED(tlc_delta_repair(NULL, len, TLC_BF16, out, SOME, NULL, &opt), TLC_ERR_PARAM, "src is NULL, but len is");
+    REFUSED(tlc_delta_repair(frame, len, TLC_BF16, NULL, SOME, NULL, &opt), TLC_ERR_PARAM, "weights is NULL, but n");
+    REFUSED(tlc_delta_repair(frame, len, (tlc_dtype)11, out, SOME, NULL, &opt), TLC_ERR_PARAM, "dtype is 11");
+    REFUSED(tlc_delta_repair(frame, len, TLC_BF16, base, SOME, NULL, &opt), TLC_ERR_PARAM, "has no digests of blocks");
     opt.without_digests = 2;
     REFUSED(tlc_delta_digest(TLC_BF16, base, SOME, &digest, &opt), TLC_ERR_PARAM, "without_digests is 2");
     opt.without_digests = 0;
@@ -318,6 +322,8 @@ TEST(arguments)
         REFUSED(tlc_delta_check(frame, 0, TLC_BF16, base, SOME, &opt), TLC_ERR_UNSUPPORTED, tlc_isa_name(opt.isa));
         REFUSED(tlc_delta_apply(frame, 0, TLC_BF16, base, SOME, &opt), TLC_ERR_UNSUPPORTED, tlc_isa_name(opt.isa));
         REFUSED(tlc_delta_digest(TLC_BF16, base, SOME, &digest, &opt), TLC_ERR_UNSUPPORTED, tlc_isa_name(opt.isa));
+        REFUSED(tlc_delta_repair(frame, 0, TLC_BF16, out, SOME, NULL, &opt), TLC_ERR_UNSUPPORTED,
+                tlc_isa_name(opt.isa));
         REFUSED(tlc_delta_compress(TLC_BF16, base, next, SOME, room, 0, &written, &opt), TLC_ERR_UNSUPPORTED,
                 tlc_isa_name(opt.isa));
     }

@@ -270,6 +270,10 @@ TEST(refused)
             require(status == TLC_ERR_CHECKSUM || status == TLC_ERR_CORRUPT);
             lens[i] += cut;
         }
+    frames[1] = NULL; /* what follows the frames is not looked at */
+    require_status(tlc_delta_fold(frames, lens, 1, dst, bound, &len, NULL), TLC_OK);
+    frames[1] = c.frame[1];
+    len = 7;
     c.frame[2][c.len[2] / 2] ^= 4;
     REFUSED(frames, lens, 3, dst, bound, TLC_ERR_CHECKSUM, "frames[2]: the checksum of the delta does not match");
     REFUSED(frames, lens, 1, dst, 10, TLC_ERR_CAPACITY, "cap is 10");

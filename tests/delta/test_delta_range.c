@@ -152,6 +152,20 @@ TEST(other_blocks)
     test_other_blocks(TLC_F64);
 }
 
+/* Blocks are checked some at a time: those of the first time count, too. */
+TEST(many_blocks)
+{
+    enum { BLOCKS = 20, HEAD = 4 + 3 + 16 };
+    sample s = sample_made(TLC_U4, (size_t)BLOCKS * BLOCK, 1, 1);
+
+    at = (place){.dtype = TLC_U4, .n = s.n};
+    require_status(tlc_delta_check(s.frame, s.len, TLC_U4, s.base, s.n, NULL), TLC_OK);
+    memset(s.frame + HEAD + 4 * BLOCKS, 0xff, 100);
+    blob_seal(s.frame, s.len);
+    require_status(tlc_delta_check(s.frame, s.len, TLC_U4, s.base, s.n, NULL), TLC_ERR_CORRUPT);
+    sample_discard(&s);
+}
+
 TEST(wrong_ranges)
 {
     enum { N = 300 };
