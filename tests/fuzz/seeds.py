@@ -9,6 +9,7 @@ seeds.py --words                writes the words of codec strings, as a dictiona
 """
 import functools
 import hashlib
+import json
 import os
 import re
 import struct
@@ -109,6 +110,34 @@ def npy(vectors):
         yield head + values[:4]
     yield values
     yield values[:5]
+
+
+def safetensors(vectors):
+    """a byte with the kind; a .safetensors file, a .npy file, or a note of tlc-delta"""
+    def file(text, data=b''):
+        return b'\0' + struct.pack('<Q', len(text)) + text + data
+
+    def entry(dtype, shape, begin, end):
+        return json.dumps({'dtype': dtype, 'shape': shape, 'data_offsets': [begin, end]}).encode()
+
+    dtypes = ('F64', 'F32', 'F16', 'BF16', 'F8_E4M3', 'F8_E5M2', 'F8_E8M0', 'F4', 'BOOL', 'U8', 'I8', 'U16', 'I16',
+              'U32', 'I32', 'U64', 'I64', 'C64', 'F8_E4M3FNUZ', 'F8_E5M2FNUZ', 'F6_E2M3')
+    for dtype in dtypes:
+        for shape in [], [2, 2], [0], [16], [1 << 40, 1 << 40]:
+            yield file(b'{"a": %s}   ' % entry(dtype, shape, 0, 16), bytes(16))
+    for begin, end in (0, 8), (8, 16), (4, 12), (8, 8), (9, 17), (8, 1 << 62), (16, 8):
+        yield file(b'{"__metadata__": {"x": "y"}, "a": %s, "b": %s}' % (
+            entry('F32', [2], 0, 8), entry('F32', [2 * (end > begin)], begin, end)), bytes(16))
+    for text in (b'', b'{}', b'[]', b'{"a": 1}', b'{"a": {}, "a": {}}', b'{"a\\u0000": 1}', b'[' * 3000,
+                 b'{"a": [0.5]}', b'{"": %s}' % entry('U8', [1], 0, 1), b'{"a": %s}' % entry('U8', [1] * 65, 0, 1)):
+        yield file(text, b'x')
+    for data in npy(vectors):
+        yield b'\1' + data
+    for text in ('{"format":"tlc-delta 1","folder":true,"files":[{"path":"a/b","kind":"u8","size":9},'
+                 '{"path":"c","kind":"safetensors","size":0}]}',
+                 '{"format":"tlc-delta 1","folder":false,"files":[{"path":"data","kind":"npy","size":9}]}',
+                 '{"format":"tlc-delta 1","folder":true,"files":[{"path":"../b","kind":"bf16","size":8}]}'):
+        yield b'\2' + text.encode()
 
 
 def delta(vectors):
@@ -494,7 +523,7 @@ def unpack(folder):
 
 def main(args):
     targets = {f.__name__: f for f in (decompress, roundtrip, state_load, codec_string, delta, delta_lists, weights,
-                                       stages, npy, exchange, exchange_state, gossip)}
+                                       stages, npy, safetensors, exchange, exchange_state, gossip)}
     if args in (['-h'], ['--help']):
         print(__doc__)
     elif len(args) in (2, 3) and args[0] == '--pack':
