@@ -72,7 +72,7 @@ const uint8_t *tlc_delta_zeros(void)
     return zeros;
 }
 
-int tlc_delta_rooms_write(tlc_delta_rooms *r, const tlc_delta *d, size_t range, size_t b, const tlc_delta_masks *masks,
+int tlc_delta_rooms_write(tlc_delta_rooms *r, const tlc_delta *d, size_t range, size_t b, tlc_delta_masks *masks,
                           const uint8_t *units, int raw)
 {
     const tlc_delta_weights w = {d->k, tlc_delta_coded(d), tlc_delta_zeros(), tlc_delta_count(d, b)};

@@ -56,7 +56,7 @@ const uint8_t *tlc_delta_zeros(void);
 /* Writes block b after those that its range has, as it would be for the real weights. masks: what differs, which may
  * be nothing. If these would have a raw payload: returns 0 if the caller has it (raw), else it becomes longer than
  * that. */
-int tlc_delta_rooms_write(tlc_delta_rooms *r, const tlc_delta *d, size_t range, size_t b, const tlc_delta_masks *masks,
+int tlc_delta_rooms_write(tlc_delta_rooms *r, const tlc_delta *d, size_t range, size_t b, tlc_delta_masks *masks,
                           const uint8_t *units, int raw);
 
 /* The same with a raw payload of these units. */

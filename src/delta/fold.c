@@ -161,7 +161,12 @@ static void set_digests(folding *f, const link *first, const link *last)
     const int has_base = tlc_delta_has_base(start);
     const int digests = !f->d.options.without_digests && (start->flags & end->flags & TLC_DELTA_FLAG_DIGESTS) != 0;
 
-    tlc_delta_set_flags(&f->d, has_base, digests, digests && first && first->d.digests && last->d.digests);
+    /* A frame in which nothing differs might have two digests, of which the other frames have one. */
+    const int of_blocks = digests && first && first->d.digests && last->d.digests &&
+                          (!has_base || start->base_digest == first->d.base_digest) &&
+                          end->result_digest == last->d.result_digest;
+
+    tlc_delta_set_flags(&f->d, has_base, digests, of_blocks);
     f->d.base_digest = start->base_digest;
     f->d.result_digest = end->result_digest;
 }

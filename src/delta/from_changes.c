@@ -49,29 +49,57 @@ TLC_DELTA_INLINE tlc_weight_unit coded(tlc_weight_unit unit)
     return unit == TLC_UNIT_HALF ? TLC_UNIT_U32 : unit;
 }
 
-/* Sets masks and units of a block, which are 0 before. */
+/* Sets masks and units of a block, which are 0 before. There are no branches on the data: where changes are is hardly
+ * predictable. A word is stored again for each of its changes, so that none waits for a load of it. */
 TLC_DELTA_INLINE void mark(const segment *s, tlc_delta_masks *m, uint8_t *units, tlc_weight_unit unit)
 {
-    for (size_t j = s->first; j < s->end; j++) {
-        const size_t i = (size_t)s->positions[j] - s->start;
-        const int32_t d = tlc_difference(listed(s->before, j, unit), listed(s->after, j, unit), unit);
-        m->changed[i / 64] |= (uint64_t)(d != 0) << i % 64;
-        m->negative[i / 64] |= (uint64_t)(d < 0) << i % 64;
-        m->large[i / 64] |= (uint64_t)(tlc_magnitude(d) > 1) << i % 64;
-        m->k += d != 0;
-        tlc_weight_store(units, i, coded(unit), tlc_ordered((uint32_t)d & tlc_unit_mask(unit), unit));
+    const segment c = *s; /* in registers: a store of a byte might be to the segment */
+    uint64_t changed = 0, negative = 0, large = 0, among = 0, k = 0, large_k = 0;
+    size_t word = 0;
+
+    for (size_t j = c.first; j < c.end; j++) {
+        const size_t i = (size_t)c.positions[j] - c.start;
+        const uint32_t d = (uint32_t)tlc_difference(listed(c.before, j, unit), listed(c.after, j, unit), unit);
+        const uint64_t same_word = 0 - (uint64_t)(i / 64 == word), is_large = d + 1 > 2;
+        word = i / 64;
+        changed = (changed & same_word) | (uint64_t)(d != 0) << i % 64;
+        negative = (negative & same_word) | (uint64_t)(d >> 31) << i % 64;
+        large = (large & same_word) | is_large << i % 64;
+        among = (among & (0 - (uint64_t)(k % 64 != 0))) | is_large << k % 64;
+        m->changed[word] = changed;
+        m->negative[word] = negative;
+        m->large[word] = large;
+        m->among[k / 64] = among;
+        k += d != 0;
+        large_k += is_large;
+        tlc_weight_store(units, i, coded(unit), tlc_ordered(d & tlc_unit_mask(unit), unit));
     }
+    m->k = k;
+    m->large_k = large_k;
+    m->has_among = 1;
 }
 
-/* Makes them 0 again. */
-TLC_DELTA_INLINE void unmark(const segment *s, tlc_delta_masks *m, uint8_t *units, tlc_weight_unit unit)
+enum { FEW = 128 /* changes: these are cleared one by one */ };
+
+/* Makes masks and units 0 again. */
+TLC_DELTA_INLINE void unmark(const segment *s, tlc_delta_masks *m, uint8_t *units, size_t n, tlc_weight_unit unit)
 {
-    m->k = 0;
-    for (size_t j = s->first; j < s->end; j++) {
-        const size_t i = (size_t)s->positions[j] - s->start;
-        m->changed[i / 64] = m->negative[i / 64] = m->large[i / 64] = 0;
-        tlc_weight_store(units, i, coded(unit), 0);
+    const size_t count = s->end - s->first, size = tlc_unit_bytes(coded(unit), n);
+
+    if (count > FEW)
+        memset(m, 0, sizeof *m);
+    else {
+        for (size_t j = s->first; j < s->end; j++) {
+            const size_t i = (size_t)s->positions[j] - s->start;
+            m->changed[i / 64] = m->negative[i / 64] = m->large[i / 64] = 0;
+        }
+        memset(m->among, 0, FEW / 8);
     }
+    if (count > size / 32)
+        memset(units, 0, size);
+    else
+        for (size_t j = s->first; j < s->end; j++)
+            tlc_weight_store(units, (size_t)s->positions[j] - s->start, coded(unit), 0);
 }
 
 /* The next weights of a block of which all are listed. */
@@ -91,7 +119,7 @@ TLC_DELTA_INLINE void write_units(listing *l, const segment *s, size_t range, si
         copy(s, units, unit);
         tlc_delta_rooms_write_raw(&l->rooms, l->d, range, b, units);
     }
-    unmark(s, m, units, unit);
+    unmark(s, m, units, tlc_delta_count(l->d, b), unit);
 }
 
 static void write_block(listing *l, const segment *s, size_t range, size_t b, tlc_delta_masks *m, uint8_t *units)

@@ -9,9 +9,9 @@ void sample_move(tlc_dtype dtype, const uint8_t *base, uint8_t *next, size_t n, 
         const uint64_t x = weight_at(dtype, base, i), draw = rng_next(&r);
         const size_t of = kind == 3 ? i / BLOCK % 3 : kind;
         put_weight(dtype, next, i,
-                   of == 2                     ? rng_next(&r) << 32 ^ draw
-                   : draw % (of ? 2 : 40) == 0 ? x + (draw >> 20) % (draw >> 40 & 7 ? 3 : 90) - 1
-                                               : x);
+                   of == 2                ? rng_next(&r) << 32 ^ draw
+                   : of || draw % 40 == 0 ? x + (draw >> 20) % (draw >> 40 & 7 ? 3 : 90) - 1
+                                          : x);
     }
 }
 
@@ -33,6 +33,11 @@ sample sample_made(tlc_dtype dtype, size_t n, int rarely, int has_base)
     fill_weights(n, dtype, s.base, n);
     sample_move(dtype, s.base, s.next, n, rarely ? 0 : 3, n + (size_t)rarely);
     s.frame = sample_frame(dtype, has_base ? s.base : NULL, s.next, n, &s.len, NULL);
+    if (has_base && !rarely && n > 2 * BLOCK) {
+        tlc_delta_info info = {.struct_size = sizeof info};
+        require_status(tlc_delta_inspect(s.frame, s.len, &info), TLC_OK);
+        require(info.blocks[1] && info.blocks[2] && info.blocks[3]);
+    }
     return s;
 }
 

@@ -2,6 +2,7 @@
  *
  * threelc/delta.h: frames that are made of the list of what differs, and read as one.
  */
+#include "../support/exchange_member.h"
 #include "sample.h"
 
 /* ---- a list of changes --------------------------------------------------------------------------------------------- */
@@ -216,6 +217,9 @@ TEST(wrong_lists)
     REFUSED(TLC_U8, positions, values, NULL, 1, N, dst, bound, TLC_ERR_PARAM, "after is NULL, but k is 1");
     REFUSED(TLC_U8, positions, values, values, 1, N, NULL, bound, TLC_ERR_PARAM, "dst is NULL");
     REFUSED(TLC_U4, positions, values, values, 1, N - 1, dst, bound, TLC_ERR_PARAM, "an odd number");
+    require_status(tlc_delta_from_changes(TLC_U8, positions, values, values, 1, N, NULL, dst, bound, NULL, &opt),
+                   TLC_ERR_PARAM);
+    require_says(message, "written is NULL");
     REFUSED((tlc_dtype)11, positions, values, values, 1, N, dst, bound, TLC_ERR_PARAM, "dtype is 11");
     REFUSED(TLC_U8, positions, values, values, 2, N, dst, 100, TLC_ERR_CAPACITY, "cap is 100 bytes");
     REFUSED(TLC_F32, positions, values, values, 1, SIZE_MAX / 2, dst, 100, TLC_ERR_CAPACITY, "cap is 100 bytes");
@@ -386,5 +390,25 @@ TEST(wrong_pieces)
     arena_close(&a);
     free(positions);
     free(values);
+    sample_discard(&s);
+}
+
+/* The first piece refuses a frame in which the payloads of all blocks are not as long as they should be. */
+TEST(other_blocks)
+{
+    enum { HEAD = 4 + 3 + 16, ENTRY = 4 };
+    sample s = sample_made(TLC_U8, BLOCK + 100, 1, 1);
+    tlc_delta_piece p = {.struct_size = sizeof p, .end = 10, .cap = 10};
+    uint64_t positions[10];
+    uint8_t values[10];
+
+    p.positions = positions;
+    p.values = values;
+    require_status(tlc_delta_changes(s.frame, s.len, TLC_U8, s.n, &p, NULL), TLC_OK);
+    s.frame[HEAD + ENTRY] ^= 1; /* the length of the second payload */
+    blob_seal(s.frame, s.len);
+    p.next = p.state = 0;
+    require_status(tlc_delta_changes(s.frame, s.len, TLC_U8, s.n, &p, NULL), TLC_ERR_CORRUPT);
+    require(p.next == 0);
     sample_discard(&s);
 }

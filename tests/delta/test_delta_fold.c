@@ -2,6 +2,7 @@
  *
  * threelc/delta.h: a chain of frames becomes one.
  */
+#include "../support/exchange_member.h"
 #include "sample.h"
 
 enum { LINKS_MOST = 12 };
@@ -188,6 +189,28 @@ TEST(digests)
     }
 }
 
+/* A frame in which nothing differs, but whose digests do: digests of blocks would not add up to those of the fold. */
+TEST(digests_that_differ)
+{
+    const tlc_delta_options each = {.struct_size = sizeof each, .block_digests = 1};
+
+    for (size_t last = 0; last < 2; last++) {
+        chain c = chain_made(TLC_BF16, 1000, last ? "0s" : "s0", &each);
+        tlc_delta_info info = {.struct_size = sizeof info};
+        const size_t same_one = last ? 1 : 0, digest = 5 + 8 * last;
+        size_t len;
+
+        c.frame[same_one][digest] ^= 1; /* of the base of the first, of the result of the second */
+        blob_seal(c.frame[same_one], c.len[same_one]);
+        uint8_t *fold = folded(&c, 0, 2, &len, NULL);
+        at.i = last;
+        require_status(tlc_delta_inspect(fold, len, &info), TLC_OK);
+        require(info.version == 1 && info.has_digests);
+        free(fold);
+        chain_discard(&c);
+    }
+}
+
 TEST(empty)
 {
     FOR_EACH_WEIGHT_DTYPE(dtype)
@@ -247,6 +270,10 @@ TEST(refused)
             require(status == TLC_ERR_CHECKSUM || status == TLC_ERR_CORRUPT);
             lens[i] += cut;
         }
+    frames[1] = NULL; /* what follows the frames is not looked at */
+    require_status(tlc_delta_fold(frames, lens, 1, dst, bound, &len, NULL), TLC_OK);
+    frames[1] = c.frame[1];
+    len = 7;
     c.frame[2][c.len[2] / 2] ^= 4;
     REFUSED(frames, lens, 3, dst, bound, TLC_ERR_CHECKSUM, "frames[2]: the checksum of the delta does not match");
     REFUSED(frames, lens, 1, dst, 10, TLC_ERR_CAPACITY, "cap is 10");

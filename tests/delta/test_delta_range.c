@@ -88,24 +88,81 @@ TEST(nothing_differs)
     }
 }
 
-/* The payloads of other blocks are not read. */
-TEST(other_blocks)
+static uint32_t entry_of(const uint8_t *table, size_t b)
 {
-    sample s = sample_made(TLC_BF16, SAMPLE_MOST, 1, 1);
-    const size_t head = 3 + 3 + 16, table = 3 * 4, size = weights_size(TLC_BF16, 1000);
+    uint32_t entry = 0;
+
+    for (size_t i = 4; i-- > 0;)
+        entry = entry << 8 | table[4 * b + i];
+    return entry;
+}
+
+/* A range has a block that is invalid, or not. */
+static void require_refused(const sample *s, const uint8_t *frame, size_t first, size_t count, int has_block)
+{
+    const size_t start = weights_size(s->dtype, first), size = weights_size(s->dtype, count);
     uint8_t *out = bytes(size);
 
-    at = (place){.dtype = TLC_BF16, .n = SAMPLE_MOST};
-    memset(s.frame + head + table, 0xff, 200); /* in the first payload */
-    blob_seal(s.frame, s.len);
-    require_status(tlc_delta_check(s.frame, s.len, TLC_BF16, s.base, SAMPLE_MOST, NULL), TLC_ERR_CORRUPT);
-    require_status(tlc_delta_apply_range(s.frame, s.len, TLC_BF16, s.base, out, SAMPLE_MOST, 0, 500, NULL),
-                   TLC_ERR_CORRUPT);
-    require_status(tlc_delta_apply_range(s.frame, s.len, TLC_BF16, s.base + 2 * BLOCK * 2, out, SAMPLE_MOST, 2 * BLOCK,
-                                         1000, NULL),
-                   TLC_OK);
-    require(same(out, s.next + 2 * BLOCK * 2, size));
+    for (size_t r = 0; r < runner_count; r++) {
+        const tlc_delta_options opt = {.struct_size = sizeof opt, .parallel = runners[r].parallel};
+        at = (place){.dtype = s->dtype, .n = count, .i = first, .note = runners[r].name};
+        require_status(tlc_delta_apply_range(frame, s->len, s->dtype, s->base + start, out, s->n, first, count, &opt),
+                       has_block ? TLC_ERR_CORRUPT : TLC_OK);
+        require(has_block || same(out, s->next + start, size));
+    }
     free(out);
+}
+
+/* An invalid block is found in whatever range it is, and does not matter to weights of others. */
+static void test_other_blocks(tlc_dtype dtype)
+{
+    const size_t halves = weight_bits(dtype) == 64 ? 2 : 1, head = (dtype <= TLC_BF16 ? 3 : 4) + 3 + 16;
+    const size_t blocks = (SAMPLE_MOST + BLOCK - 1) / BLOCK * halves;
+    sample s = sample_made(dtype, SAMPLE_MOST, 1, 1);
+    uint8_t *frame = bytes(s.len);
+    size_t payload = head + 4 * blocks;
+
+    for (size_t b = 0; b < blocks; b++) {
+        const size_t size = entry_of(s.frame + head, b) & 0x3fffffff, start = b / halves * BLOCK;
+        const size_t end = start + BLOCK < SAMPLE_MOST ? start + BLOCK : SAMPLE_MOST;
+        if (!size)
+            continue;
+        memcpy(frame, s.frame, s.len);
+        memset(frame + payload, 0xff, 100 < size ? 100 : size);
+        blob_seal(frame, s.len);
+        require_refused(&s, frame, start, 2, 1);
+        require_refused(&s, frame, start + 10, 20, 1);
+        require_refused(&s, frame, end - 2, 2, 1);
+        require_refused(&s, frame, 0, start + 2, 1);
+        require_refused(&s, frame, end - 2, SAMPLE_MOST - end + 2, 1);
+        require_refused(&s, frame, 0, SAMPLE_MOST, 1);
+        require_refused(&s, frame, 0, start, 0);
+        require_refused(&s, frame, end, SAMPLE_MOST - end, 0);
+        payload += size;
+    }
+    require_status(tlc_delta_apply_range(s.frame, s.len, dtype, NULL, NULL, SAMPLE_MOST, 10, 0, NULL), TLC_OK);
+    free(frame);
+    sample_discard(&s);
+}
+
+TEST(other_blocks)
+{
+    test_other_blocks(TLC_BF16);
+    test_other_blocks(TLC_U4);
+    test_other_blocks(TLC_F64);
+}
+
+/* Blocks are checked some at a time: those of the first time count, too. */
+TEST(many_blocks)
+{
+    enum { BLOCKS = 20, HEAD = 4 + 3 + 16 };
+    sample s = sample_made(TLC_U4, (size_t)BLOCKS * BLOCK, 1, 1);
+
+    at = (place){.dtype = TLC_U4, .n = s.n};
+    require_status(tlc_delta_check(s.frame, s.len, TLC_U4, s.base, s.n, NULL), TLC_OK);
+    memset(s.frame + HEAD + 4 * BLOCKS, 0xff, 100);
+    blob_seal(s.frame, s.len);
+    require_status(tlc_delta_check(s.frame, s.len, TLC_U4, s.base, s.n, NULL), TLC_ERR_CORRUPT);
     sample_discard(&s);
 }
 
@@ -143,6 +200,30 @@ TEST(wrong_ranges)
     require(same(out, fresh.next + 10, 20));
     sample_discard(&s);
     sample_discard(&fresh);
+}
+
+/* base and out may touch, but not share a byte; neither may be before the other. */
+TEST(neighbours)
+{
+    enum { FIRST = 10, SIZE = 20, ROOM = 3 * SIZE };
+    sample s = sample_made(TLC_U8, 300, 1, 1);
+    uint8_t memory[ROOM], before[ROOM];
+
+    for (int back = 0; back < 2; back++)
+        for (size_t distance = 0; distance <= SIZE; distance++) {
+            uint8_t *base = memory + (back ? distance : 0), *out = memory + (back ? 0 : distance);
+            at = (place){.dtype = TLC_U8, .n = s.n, .i = distance, .note = back ? "out first" : "base first"};
+            memset(memory, 7, ROOM);
+            memcpy(base, s.base + FIRST, SIZE);
+            memcpy(before, memory, ROOM);
+            const int apart = distance == 0 || distance == SIZE;
+            require_status(tlc_delta_apply_range(s.frame, s.len, TLC_U8, base, out, s.n, FIRST, SIZE, NULL),
+                           apart ? TLC_OK : TLC_ERR_PARAM);
+            require(same(apart ? out : memory, apart ? s.next + FIRST : before, apart ? SIZE : ROOM));
+            require(!distance || same(base, s.base + FIRST, SIZE));
+        }
+    require_status(tlc_delta_apply_range(s.frame, s.len, TLC_U8, memory, memory + 1, s.n, FIRST, 0, NULL), TLC_OK);
+    sample_discard(&s);
 }
 
 /* ---- a check, and a peek ----------------------------------------------------------------------------------------- */

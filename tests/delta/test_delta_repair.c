@@ -2,6 +2,8 @@
  *
  * threelc/delta.h: weights that a call of tlc_delta_apply has left half changed, as a process that is killed leaves
  * them in a mapped file.
+ *
+ * test_delta_repair KILLS kills as many processes.
  */
 #include "../support/exchange_member.h"
 #include "sample.h"
@@ -96,12 +98,15 @@ TEST(wrong_digests)
 
 /* ---- torn weights -------------------------------------------------------------------------------------------------- */
 
-/* Memory that a child shares. */
+/* A mapped file, which a child shares. */
 static uint8_t *shared(size_t size)
 {
-    uint8_t *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    FILE *file = tmpfile();
 
+    require(file && ftruncate(fileno(file), (off_t)size) == 0);
+    uint8_t *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
     require(p != MAP_FAILED);
+    fclose(file);
     return p;
 }
 
@@ -194,7 +199,9 @@ TEST(killed)
 {
     enum { BLOCKS = 40 };
     sample s = {.dtype = TLC_BF16, .n = BLOCKS * BLOCK};
-    const size_t size = weights_size(s.dtype, s.n), turns = quick() ? 6 : 60;
+    const size_t size = weights_size(s.dtype, s.n), turns = test_argument ? (size_t)atoi(test_argument) / 2
+                                                            : quick()     ? 6
+                                                                          : 60;
     uint8_t *weights = shared(size);
     size_t torn = 0;
     rng r = {7};
@@ -223,6 +230,7 @@ TEST(killed)
     }
     s.frame = NULL;
     require(torn > 0 || quick());
+    print_message("# %zu of %zu were torn, and completed\n", torn, 2 * turns);
     (void)munmap(weights, size);
     sample_discard(&s);
 }

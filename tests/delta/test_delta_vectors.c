@@ -52,16 +52,48 @@ static void altered(const line *r, tlc_dtype dtype, const tlc_delta_options *opt
                       "tlc_delta_inspect");
 }
 
+enum { LINKS_MOST = 8 };
+
+/* A chain, and the frame that it becomes. */
+static void folded(const line *r, const tlc_delta_options *opt)
+{
+    const tlc_status want = status_of(r, "status");
+    const void *frames[LINKS_MOST];
+    size_t lens[LINKS_MOST], count = 0, bound = 0, written = 0;
+    tlc_delta_info info = {.struct_size = sizeof info};
+
+    for (; r->key; r++)
+        if (!strcmp(r->key, "link")) {
+            octets frame = unhex(r->value, 1);
+            expect(count < LINKS_MOST, "links");
+            frames[count] = frame.p;
+            lens[count++] = frame.len;
+        } else if (!strcmp(r->key, "fold")) {
+            octets fold = unhex(r->value, 1);
+            expect_status(tlc_delta_peek(frames[0], lens[0], &info), TLC_OK, "tlc_delta_peek");
+            expect_status(tlc_delta_fold_bound(info.dtype, (size_t)info.n, count, &bound), TLC_OK,
+                          "tlc_delta_fold_bound");
+            uint8_t *dst = exact(bound, 1);
+            expect_status(tlc_delta_fold(frames, lens, count, dst, bound, &written, opt), want, "tlc_delta_fold");
+            expect(want || (written == fold.len && same(dst, fold.p, written)), "fold");
+        }
+}
+
 static void record(const line *r, tlc_isa isa)
 {
     const tlc_dtype dtype = dtype_of(r);
     tlc_delta_options opt = {.struct_size = sizeof opt, .isa = isa};
 
+    if (find(r, "fold")) {
+        folded(r, &opt);
+        return;
+    }
     if (find(r, "status")) {
         altered(r, dtype, &opt);
         return;
     }
     opt.without_digests = !number(r, "digests");
+    opt.block_digests = number(r, "digests") == 2;
     good(r, dtype, &opt);
 }
 

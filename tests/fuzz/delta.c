@@ -68,7 +68,7 @@ static void round_trip(const uint8_t *base, const uint8_t *next, size_t n)
 /* n as the frame claims it, and the bytes before it ends; 0 if there are too few. */
 static size_t claimed(const uint8_t *src, size_t len, uint64_t *n)
 {
-    const size_t first = len > 1 && src[1] == 2 ? 4 : 3;
+    const size_t first = len > 1 && src[1] > 1 ? 4 : 3;
 
     *n = 0;
     for (size_t i = first; i < len && i < first + 10; i++) {

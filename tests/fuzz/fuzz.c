@@ -33,15 +33,22 @@ void fuzz_fold_number(uint64_t number)
     fuzz_fold(&number, 1, sizeof number);
 }
 
+void fuzz_seal(uint8_t *data, size_t size)
+{
+    if (size < 4)
+        return;
+    const uint64_t sum = XXH3_64bits(data, size - 4);
+    for (size_t i = 0; i < 4; i++)
+        data[size - 4 + i] = (uint8_t)(sum >> (8 * i));
+}
+
 void fuzz_with_checksum(const uint8_t *data, size_t size, tlc_status (*try_one)(const uint8_t *src, size_t len))
 {
     if (try_one(data, size) != TLC_ERR_CHECKSUM)
         return;
     uint8_t *sealed = bytes(size);
     memcpy(sealed, data, size);
-    uint64_t sum = XXH3_64bits(sealed, size - 4);
-    for (size_t i = 0; i < 4; i++)
-        sealed[size - 4 + i] = (uint8_t)(sum >> (8 * i));
+    fuzz_seal(sealed, size);
     require(try_one(sealed, size) != TLC_ERR_CHECKSUM);
     free(sealed);
 }

@@ -16,6 +16,9 @@ extern uint64_t fuzz_digest;
 void fuzz_fold(const void *elements, size_t count, size_t width); /* in the machine's byte order */
 void fuzz_fold_number(uint64_t number);
 
+/* Writes the right checksum at the end of an input, if it is long enough to have one. */
+void fuzz_seal(uint8_t *data, size_t size);
+
 /* Tries an input. If its checksum is wrong, tries it again with the right one, which a fuzzer cannot guess. */
 void fuzz_with_checksum(const uint8_t *data, size_t size, tlc_status (*try_one)(const uint8_t *src, size_t len));
 

@@ -9,6 +9,7 @@ seeds.py --words                writes the words of codec strings, as a dictiona
 """
 import functools
 import hashlib
+import json
 import os
 import re
 import struct
@@ -111,16 +112,63 @@ def npy(vectors):
     yield values[:5]
 
 
+def safetensors(vectors):
+    """a byte with the kind; a .safetensors file, a .npy file, or a note of tlc-delta"""
+    def file(text, data=b''):
+        return b'\0' + struct.pack('<Q', len(text)) + text + data
+
+    def entry(dtype, shape, begin, end):
+        return json.dumps({'dtype': dtype, 'shape': shape, 'data_offsets': [begin, end]}).encode()
+
+    dtypes = ('F64', 'F32', 'F16', 'BF16', 'F8_E4M3', 'F8_E5M2', 'F8_E8M0', 'F4', 'BOOL', 'U8', 'I8', 'U16', 'I16',
+              'U32', 'I32', 'U64', 'I64', 'C64', 'F8_E4M3FNUZ', 'F8_E5M2FNUZ', 'F6_E2M3')
+    for dtype in dtypes:
+        for shape in [], [2, 2], [0], [16], [1 << 40, 1 << 40]:
+            yield file(b'{"a": %s}   ' % entry(dtype, shape, 0, 16), bytes(16))
+    for begin, end in (0, 8), (8, 16), (4, 12), (8, 8), (9, 17), (8, 1 << 62), (16, 8):
+        yield file(b'{"__metadata__": {"x": "y"}, "a": %s, "b": %s}' % (
+            entry('F32', [2], 0, 8), entry('F32', [2 * (end > begin)], begin, end)), bytes(16))
+    for text in (b'', b'{}', b'[]', b'{"a": 1}', b'{"a": {}, "a": {}}', b'{"a\\u0000": 1}', b'[' * 3000,
+                 b'{"a": [0.5]}', b'{"": %s}' % entry('U8', [1], 0, 1), b'{"a": %s}' % entry('U8', [1] * 65, 0, 1)):
+        yield file(text, b'x')
+    for data in npy(vectors):
+        yield b'\1' + data
+    for text in ('{"format":"tlc-delta 1","folder":true,"files":[{"path":"a/b","kind":"u8","size":9},'
+                 '{"path":"c","kind":"safetensors","size":0}]}',
+                 '{"format":"tlc-delta 1","folder":false,"files":[{"path":"data","kind":"npy","size":9}]}',
+                 '{"format":"tlc-delta 1","folder":true,"files":[{"path":"../b","kind":"bf16","size":8}]}'):
+        yield b'\2' + text.encode()
+
+
 def delta(vectors):
     """a byte with dtype and kind; a frame, or base and next one after the other"""
-    for r in records(vectors, 'delta.txt'):
-        number = ('f32', 'f16', 'bf16', 'f8_e4m3', 'f8_e5m2', 'f4_e2m1', 'u8', 'u4', 'i32', 'i64',
-                  'f64').index(r['dtype'][0])
-        dtype = number if number < 3 else 16 | (number - 3) << 5
+    for dtype, r in deltas(vectors):
+        if 'frame' not in r:
+            continue
         yield bytes([dtype]) + bytes.fromhex(r['frame'][0])
         if 'status' not in r and r['base'][0] != 'null':
             yield bytes([dtype | 4]) + bytes.fromhex(r['base'][0] + r['next'][0])
             yield bytes([dtype | 8]) + bytes.fromhex(r['next'][0])
+
+
+def deltas(vectors):
+    """the first byte without a kind, and the record"""
+    for r in records(vectors, 'delta.txt'):
+        number = ('f32', 'f16', 'bf16', 'f8_e4m3', 'f8_e5m2', 'f4_e2m1', 'u8', 'u4', 'i32', 'i64',
+                  'f64').index(r['dtype'][0])
+        yield number if number < 3 else 16 | (number - 3) << 5, r
+
+
+def delta_lists(vectors):
+    """a byte with dtype and kind; a frame, frames after their lengths, or base and next one after the other"""
+    for dtype, r in deltas(vectors):
+        if 'link' in r:
+            frames = map(bytes.fromhex, r['link'])
+            yield bytes([dtype | 4]) + b''.join(struct.pack('<H', len(frame)) + frame for frame in frames)
+            continue
+        yield bytes([dtype]) + bytes.fromhex(r['frame'][0])
+        if 'status' not in r and r['base'][0] != 'null':
+            yield bytes([dtype | 8]) + bytes.fromhex(r['base'][0] + r['next'][0])
 
 
 def weights(vectors):
@@ -474,8 +522,8 @@ def unpack(folder):
 
 
 def main(args):
-    targets = {f.__name__: f for f in (decompress, roundtrip, state_load, codec_string, delta, weights, stages, npy,
-                                       exchange, exchange_state, gossip)}
+    targets = {f.__name__: f for f in (decompress, roundtrip, state_load, codec_string, delta, delta_lists, weights,
+                                       stages, npy, safetensors, exchange, exchange_state, gossip)}
     if args in (['-h'], ['--help']):
         print(__doc__)
     elif len(args) in (2, 3) and args[0] == '--pack':

@@ -29,8 +29,8 @@ kinds=(both)
 for kind in "${kinds[@]}"; do
   prefix=$work/$kind unity=off
   [[ $kind != both ]] || unity=on # as some distributions build everything
-  meson setup "build-$kind" "$root" -Ddefault_library=$kind -Dtests=disabled -Dbench=disabled -Dunity=$unity \
-    -Doptimization=0 --prefix="$prefix" --libdir=lib >log 2>&1 &&
+  meson setup "build-$kind" "$root" -Ddefault_library=$kind -Dtests=disabled -Dbench=disabled -Dtools=disabled \
+    -Dunity=$unity -Doptimization=0 --prefix="$prefix" --libdir=lib >log 2>&1 &&
     meson compile -C "build-$kind" >>log 2>&1 || { cat log; exit 1; }
   meson install -C "build-$kind" --quiet >log 2>&1 || { cat log; exit 1; }
   libraries=(threelc)

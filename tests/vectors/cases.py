@@ -9,6 +9,7 @@ import delta
 import good_3lc
 import good_codecs
 import good_special
+import special_deltas
 import weights
 from codec import ONEBIT, RAW, SHORT, STAGES, TAILS, inspected, parse_codec, scalar_count
 from ieee import Status
@@ -96,4 +97,5 @@ def parse_form(form):
 def files():
     found = {name: HEAD % NOTES[name] + '\n' + ''.join(make()).rstrip('\n') + '\n'
              for name, make in (('good.txt', good), ('bad.txt', bad), ('bad_state.txt', bad_state))}
-    return {**found, 'delta.txt': delta.text().rstrip('\n') + '\n', 'weights.txt': weights.text().rstrip('\n') + '\n'}
+    return {**found, 'delta.txt': delta.text(special_deltas.good(), special_deltas.bad()).rstrip('\n') + '\n',
+            'weights.txt': weights.text().rstrip('\n') + '\n'}

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Deltas of weights as include/threelc/delta.h and src/docs/format.md describe them, and their golden vectors."""
 import struct
+from itertools import chain
 
 from ieee import Status, bits_of, corrupt_if
 from model import seal
@@ -71,9 +72,16 @@ def moved(base, d, dtype):
     return ordered(ordered(base, dtype) + d & (1 << DTYPES[dtype][1]) - 1, dtype)
 
 
-def digest(b, dtype):
+def digest(b, dtype, first=0):
+    """first: the number of the first piece"""
     size = PIECE * DTYPES[dtype][1] * DTYPES[dtype][3] // 8
-    return sum(xxh3_64(b[i:i + size], i // size) for i in range(0, len(b), size)) & M64
+    return sum(xxh3_64(b[i:i + size], first + i // size) for i in range(0, len(b), size)) & M64
+
+
+def block_digests(b, dtype):
+    """of each 65,536 weights"""
+    size = BLOCK * DTYPES[dtype][1] * DTYPES[dtype][3] // 8
+    return [digest(b[i:i + size], dtype, i // size * (BLOCK // PIECE)) for i in range(0, len(b), size)]
 
 
 class Bits:
@@ -267,8 +275,16 @@ def undense(b, base, n, dtype):
 
 # ---- frames ----
 
-def encode_block(base, after, dtype):
-    raw = pack(after, dtype)
+def encode_block(base, after, dtype, at_any_length=False):
+    """at_any_length: the weights are not known, only their differences"""
+    kind, payload = shortest(base, after, dtype, len(pack(after, dtype)) - 1)
+    if payload is None:
+        kind, payload = shortest(base, after, dtype, 1 << 30) if at_any_length else (RAW, pack(after, dtype))
+    return kind, payload
+
+
+def shortest(base, after, dtype, most):
+    """the payload is None if all but a raw one are longer than most"""
     best = None
     if base is not None:
         differences = [difference(a, b, dtype) for a, b in zip(base, after)]
@@ -276,35 +292,42 @@ def encode_block(base, after, dtype):
         if not changed:
             return SAME, b''
         if changed * 100 <= len(after) * 40:
-            best = sparse(differences, len(raw) - 1)
+            best = sparse(differences, most)
     if base is None or changed * 100 > len(after) * 13:
-        found = dense(after, base, dtype, len(best) - 1 if best else len(raw) - 1)
+        found = dense(after, base, dtype, len(best) - 1 if best else most)
         if found:
             return DENSE, found
-    return (SPARSE, best) if best else (RAW, raw)
+    return SPARSE, best
 
 
 def encode(base, after, dtype, digests=1):
-    """base and after: little-endian bytes; base None: there is none"""
-    number, new = DTYPES[dtype][0], words(after, dtype)
-    first = dtype in GRADIENTS
+    """base and after: little-endian bytes; base None: there is none. digests: 2 those of blocks, too"""
+    new = words(after, dtype)
     ours = list(blocks_of(new, dtype))
     theirs = [None] * len(ours) if base is None else blocks_of(words(base, dtype), dtype)
     blocks = [encode_block(old, units, dtype) for old, units in zip(theirs, ours)]
-    same = all(kind == SAME for kind, _ in blocks)
-    b = (b'D\1' if first else b'D\2') + bytes([number * first | 4 * digests | 8 * (base is None) | 16 * same])
-    b += (b'' if first else bytes([number])) + varint(len(new))
-    if digests:
-        b += b'' if base is None else struct.pack('<Q', digest(base, dtype))
-        b += struct.pack('<Q', digest(after, dtype))
+    whole = [v for v in (base, after) if v is not None] if digests else []
+    return assemble(dtype, len(new), blocks, base is not None, [digest(v, dtype) for v in whole],
+                    [block_digests(v, dtype) for v in whole] if digests == 2 else [])
+
+
+def assemble(dtype, n, blocks, has_base, whole, of_blocks):
+    """digests: of all weights (base if there is one, result), and of the blocks of both"""
+    number, same = DTYPES[dtype][0], all(kind == SAME for kind, _ in blocks)
+    version = 3 if of_blocks and not same else 1 if dtype in GRADIENTS else 2
+    flags = 4 * bool(whole) | 8 * (not has_base) | 16 * same | 32 * (version == 3) | number * (version == 1)
+    b = b'D' + bytes([version, flags]) + (b'' if version == 1 else bytes([number])) + varint(n)
+    b += b''.join(struct.pack('<Q', v) for v in whole)
     if not same:
-        b += b''.join(struct.pack('<I', kind << 30 | len(p)) for kind, p in blocks) + b''.join(p for _, p in blocks)
+        b += b''.join(struct.pack('<I', kind << 30 | len(p)) for kind, p in blocks)
+        b += b''.join(struct.pack('<Q', v) for pair in zip(*of_blocks) for v in pair)
+        b += b''.join(p for _, p in blocks)
     return seal(b)
 
 
 def read_head(b, n, dtype):
     corrupt_if(len(b) < 8 or b[:1] != b'D')
-    if b[1] not in (1, 2):
+    if b[1] not in (1, 2, 3):
         raise Status('VERSION')
     if b != seal(b[:-4]):
         raise Status('CHECKSUM')
@@ -318,36 +341,82 @@ def read_head(b, n, dtype):
         raise Status('SIZE')
     if number != DTYPES[dtype][0]:
         raise Status('PARAM')
-    corrupt_if(found is None or flags >> 5 or (number > 2) != (b[1] == 2) or (b[1] == 2 and flags & 3))
+    corrupt_if(found is None or flags >> 6 or flags >> 5 != (b[1] == 3) or (b[1] > 1 and flags & 3))
+    corrupt_if(flags & 20 != 4 if b[1] == 3 else (number > 2) != (b[1] == 2))
     return body, flags, at
+
+
+class Frame:
+    """head and payloads of a frame for n weights of a dtype"""
+
+    def __init__(self, b, n, dtype):
+        body, flags, at = read_head(b, n, dtype)
+        self.has_base, self.same, self.payloads, self.of_blocks = not flags & 8, bool(flags & 16), [], []
+        size = 8 * self.has_base + 8 if flags & 4 else 0
+        corrupt_if(len(body) < at + size)
+        self.digests = struct.unpack_from('<%dQ' % (size // 8), body, at)
+        at += size
+        if self.same:
+            corrupt_if(at != len(body) or (n and not self.has_base))
+            return
+        count, wide = -(-n // BLOCK), size * -(-n // BLOCK) if flags & 32 else 0
+        count *= DTYPES[dtype][3]
+        corrupt_if(not n or len(body) < at + 4 * count + wide)
+        table = struct.unpack_from('<%dI' % count, body, at)
+        at += 4 * count
+        if wide:
+            found = struct.unpack_from('<%dQ' % (wide // 8), body, at)
+            self.of_blocks = [found[i::size // 8] for i in range(size // 8)]
+            corrupt_if(any(sum(v) & M64 != whole for v, whole in zip(self.of_blocks, self.digests)))
+        at += wide
+        corrupt_if(sum(e & (1 << 30) - 1 for e in table) != len(body) - at)
+        for entry in table:
+            self.payloads.append((entry >> 30, body[at:at + (entry & (1 << 30) - 1)]))
+            at += len(self.payloads[-1][1])
 
 
 def decode(b, base, dtype):
     """base: the weights that the receiver has, little-endian bytes. Returns the next ones."""
     old = words(base, dtype)
-    n = len(old)
-    body, flags, at = read_head(b, n, dtype)
-    digests = 8 * (not flags & 8) + 8 if flags & 4 else 0
-    wanted = struct.unpack_from('<Q', body, at)[0] if digests == 16 and len(body) >= at + 16 else None
-    at += digests
-    count = -(-n // BLOCK) * DTYPES[dtype][3]
-    if flags & 16:
-        corrupt_if(at != len(body) or (n and flags & 8))
-        new = old
-    else:
-        corrupt_if(not n or len(body) < at + 4 * count)
-        table = struct.unpack_from('<%dI' % count, body, at)
-        at += 4 * count
-        blocks = []
-        corrupt_if(sum(e & (1 << 30) - 1 for e in table) != len(body) - at)
-        for entry, part in zip(table, blocks_of(old, dtype)):
-            payload = body[at:at + (entry & (1 << 30) - 1)]
-            at += len(payload)
-            blocks.append(decode_block(entry >> 30, payload, None if flags & 8 else part, len(part), dtype))
-        new = weights_of(blocks, dtype)
-    if wanted is not None and wanted != digest(base, dtype):
+    frame = Frame(b, len(old), dtype)
+    new = old
+    if not frame.same:
+        new = weights_of([decode_block(kind, payload, part if frame.has_base else None, len(part), dtype)
+                          for (kind, payload), part in zip(frame.payloads, blocks_of(old, dtype))], dtype)
+    if frame.has_base and frame.digests and frame.digests[0] != digest(base, dtype):
         raise Status('BASE')
     return unwords(new, dtype)
+
+
+def fold(frames, n, dtype):
+    """one frame of a chain of them, from their differences alone"""
+    chain_of = [Frame(b, n, dtype) for b in frames]
+    for before, after in zip(chain_of, chain_of[1:]):
+        if before.digests and after.has_base and after.digests and before.digests[-1] != after.digests[0]:
+            raise Status('BASE')
+    while any(not frame.has_base for frame in chain_of[1:]):
+        chain_of.pop(0)
+    start, end = chain_of[0], chain_of[-1]
+    whole = start.digests[:start.has_base] + end.digests[-1:] if start.digests and end.digests else ()
+    moving = [frame for frame in chain_of if not frame.same]
+    if not moving:
+        return assemble(dtype, n, [], start.has_base, whole, [])
+    blocks = []
+    for i, zeros in enumerate(blocks_of([0] * n, dtype)):
+        units, absolute = zeros, False
+        for frame in moving:
+            kind, payload = frame.payloads[i]
+            units = decode_block(kind, payload, units if frame.has_base else None, len(zeros), dtype)
+            absolute |= kind == RAW or not frame.has_base
+        if absolute and start.has_base:
+            blocks.append((RAW, pack(units, dtype)))
+        else:
+            blocks.append(encode_block(zeros if start.has_base else None, units, dtype, start.has_base))
+    of_blocks = []
+    ends = moving[0].digests[:start.has_base] + moving[-1].digests[-1:]
+    if whole == ends and moving[0].of_blocks and moving[-1].of_blocks:
+        of_blocks = moving[0].of_blocks[:start.has_base] + moving[-1].of_blocks[-1:]
+    return assemble(dtype, n, blocks, start.has_base, whole, of_blocks)
 
 
 def decode_block(kind, payload, base, n, dtype):
@@ -412,6 +481,36 @@ def good():
                 yield name, dtype, unwords(base, dtype), unwords(after, dtype), 1
             yield '%s-fresh-%d' % (dtype, n), dtype, None, unwords(after, dtype), 1
             yield '%s-plain-%d' % (dtype, n), dtype, unwords(base, dtype), unwords(after, dtype), 0
+            yield '%s-blocks-%d' % (dtype, n), dtype, unwords(base, dtype), unwords(after, dtype), 2
+            yield '%s-fresh-blocks-%d' % (dtype, n), dtype, None, unwords(after, dtype), 2
+
+
+# of each frame: what changes, digests; x: it has all weights
+CHAINS = (('few 1', 'few 1'), ('few 2', 'many 1', 'few 2'), ('many 2', 'few 2', 'same 1'), ('few 0', 'few 1', 'one 1'),
+          ('same 1', 'same 1'), ('few 1', 'x 1', 'few 1'), ('few 2', 'x 2', 'few 2'), ('any 1', 'few 1'),
+          ('few 1', 'any 1', 'many 1'), ('mixed 1', 'far 1', 'all 1'), ('all 0', 'all 0', 'all 0'), ('many 1', 'back 1'),
+          ('few 1', 'many 1', 'back 1', 'x 0'))
+
+
+def chains():
+    for dtype in DTYPES:
+        for number, kinds in enumerate(CHAINS):
+            for n in (6, 80):
+                name = '%s-chain-%d-%d' % (dtype, number, n)
+                rnd = Random('delta ' + name)
+                steps, frames = [weights(rnd, n, dtype)], []
+                for step in kinds:
+                    kind, digests = step.split()
+                    kind = 'few' if kind == 'x' else kind
+                    after = steps[0] if kind == 'back' else [change(kind, i, x, rnd, dtype)
+                                                             for i, x in enumerate(steps[-1])]
+                    frames.append(encode(None if step[0] == 'x' else unwords(steps[-1], dtype), unwords(after, dtype),
+                                         dtype, int(digests)))
+                    steps.append(after)
+                ends = [unwords(steps[i], dtype) for i in (0, -1)]
+                assert decode(fold(frames, n, dtype), ends[0], dtype) == ends[1], name
+                yield name, dtype, n, frames
+                yield name + '-lost', dtype, n, frames[1:] + frames[:1]
 
 
 def made_of(dtype, cases):
@@ -423,6 +522,8 @@ def made_of(dtype, cases):
         base = unwords(base, dtype)
         yield kind, base, after, encode(base, after, dtype, 0)
         yield kind + '-fresh', base, after, encode(None, after, dtype, 0)
+        if kind in ('few', 'any'):
+            yield kind + '-blocks', base, after, encode(base, after, dtype, 2)
 
 
 def forged(kind, frame, each):
@@ -455,16 +556,16 @@ def altered():
                 yield name, bad, base, dtype
 
 
-def text():
+def text(more_good, more_altered):
     out = ['# SPDX-License-Identifier: MIT\n',
            '# Written by model.py generate; not edited by hand. Records end at an empty line; byte strings in hex,\n',
            '# weights little-endian, - for none; base null: there is none. The status is that of tlc_delta_apply.\n\n']
-    for name, dtype, base, after, digests in good():
+    for name, dtype, base, after, digests in chain(good(), more_good):
         frame = encode(base, after, dtype, digests)
         assert decode(frame, after if base is None else base, dtype) == after, name
         out += ['name %s\ndtype %s\nbase %s\nnext %s\ndigests %d\nframe %s\n\n' %
                 (name, dtype, 'null' if base is None else hexa(base), hexa(after), digests, hexa(frame))]
-    for name, frame, base, dtype in altered():
+    for name, frame, base, dtype in chain(altered(), more_altered):
         try:
             after, status = decode(frame, base, dtype), 'OK'
         except Status as e:
@@ -472,4 +573,11 @@ def text():
         out += ['name %s\ndtype %s\nframe %s\nbase %s\nstatus %s\n' %
                 (name, dtype, hexa(frame), hexa(base), status)]
         out += ['next %s\n\n' % hexa(after) if after is not None else '\n']
+    for name, dtype, n, frames in chains():
+        try:
+            folded, status = fold(frames, n, dtype), 'OK'
+        except Status as e:
+            folded, status = None, str(e)
+        out += ['name %s\ndtype %s\n' % (name, dtype)] + ['link %s\n' % hexa(frame) for frame in frames]
+        out += ['status %s\nfold %s\n\n' % (status, hexa(folded) if folded else '-')]
     return ''.join(out)

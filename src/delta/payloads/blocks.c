@@ -11,6 +11,7 @@ enum { DENSE_FROM = 13, SPARSE_TO = 40 };
 uint64_t tlc_delta_compare(const tlc_delta_weights *w, const uint8_t *next, tlc_delta_masks *m)
 {
     m->k = 0;
+    m->has_among = 0;
     switch (tlc_delta_unit(w->dtype)) {
     case TLC_UNIT_F32: m->k = w->k->delta32(w->base, next, w->n, m->changed, m->negative, m->large); break;
     case TLC_UNIT_F16: m->k = w->k->delta16(w->base, next, w->n, m->changed, m->negative, m->large); break;
@@ -27,7 +28,7 @@ uint64_t tlc_delta_compare(const tlc_delta_weights *w, const uint8_t *next, tlc_
     return m->k;
 }
 
-tlc_delta_kind tlc_delta_block_code(const tlc_delta_weights *w, const tlc_delta_masks *masks, const uint8_t *next,
+tlc_delta_kind tlc_delta_block_code(const tlc_delta_weights *w, tlc_delta_masks *masks, const uint8_t *next,
                                     uint8_t *dst, size_t cap, size_t *len)
 {
     *len = 0;

@@ -16,7 +16,7 @@ uint64_t tlc_delta_compare(const tlc_delta_weights *w, const uint8_t *next, tlc_
 
 /* The shortest payload that is not raw, of at most cap bytes, all of which may be overwritten. *len 0: none is that
  * short. masks: of what differs, if there is a base. */
-tlc_delta_kind tlc_delta_block_code(const tlc_delta_weights *w, const tlc_delta_masks *masks, const uint8_t *next,
+tlc_delta_kind tlc_delta_block_code(const tlc_delta_weights *w, tlc_delta_masks *masks, const uint8_t *next,
                                     uint8_t *dst, size_t cap, size_t *len);
 
 /* Are these payloads of their weights, to the last bits? At most TLC_DELTA_TOGETHER blocks of one frame, with base or

@@ -376,11 +376,12 @@ typedef struct taking {
 /* d of a unit with a base. */
 FORCED uint32_t difference_of(shape s, unsigned class, uint32_t bits)
 {
-    const uint32_t leading = (uint32_t)(((uint64_t)1 << class) >> 1), negative = (bits & leading) != 0;
     const unsigned rest = 32 - tlc_unit_width(s.unit);
 
-    return meaning_of(s) == SMALL ? (uint32_t)((int32_t)(class << rest) >> rest)
-                                  : ((bits | leading) ^ (0 - negative)) + negative;
+    if (meaning_of(s) == SMALL)
+        return (uint32_t)((int32_t)(class << rest) >> rest);
+    const uint32_t leading = (uint32_t)(((uint64_t)1 << class) >> 1), negative = (bits & leading) != 0;
+    return ((bits | leading) ^ (0 - negative)) + negative;
 }
 
 FORCED int take_parts(shape s, const tlc_delta_weights *w, const uint8_t *src, size_t len, const taking *t)

@@ -22,11 +22,13 @@ enum {
 static unsigned best_order(const uint32_t counts[33])
 {
     uint64_t least = UINT64_MAX;
-    unsigned best = 0;
+    unsigned best = 0, longest = 32;
 
-    for (unsigned r = 0; r <= ORDER_MAX; r++) {
+    while (longest && !counts[longest])
+        longest--;
+    for (unsigned r = 0; r <= ORDER_MAX && r <= longest; r++) { /* above that all codes only get longer */
         uint64_t bits = 0;
-        for (unsigned c = 0; c <= 32; c++)
+        for (unsigned c = 0; c <= longest; c++)
             bits += (uint64_t)counts[c] * (c <= r ? 1 + r : 2 * (c - r) + 1 + r);
         if (bits < least) {
             least = bits;
@@ -90,21 +92,22 @@ static int take_magnitudes(tlc_bit_reader *reader, unsigned r, unsigned width, u
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-/* Bits of `large` where `changed` is 1, put together. Returns how many are 1. */
-static uint64_t among_changed(const tlc_delta_masks *masks, size_t words, uint64_t *among)
+/* Bits of `large` where `changed` is 1, put together. */
+static void find_among(tlc_delta_masks *masks, size_t words)
 {
-    uint64_t at = 0, count = 0;
+    uint64_t at = 0;
 
-    memset(among, 0, WORDS * sizeof *among);
+    masks->large_k = 0;
+    memset(masks->among, 0, words * sizeof *masks->among);
     for (size_t i = 0; i < words; i++) {
         for (uint64_t large = masks->large[i]; large; large &= large - 1) {
             const uint64_t before = at + tlc_count_ones(masks->changed[i] & ((large & -large) - 1));
-            among[before / 64] |= (uint64_t)1 << before % 64;
-            count++;
+            masks->among[before / 64] |= (uint64_t)1 << before % 64;
+            masks->large_k++;
         }
         at += tlc_count_ones(masks->changed[i]);
     }
-    return count;
+    masks->has_among = 1;
 }
 
 typedef struct magnitudes {
@@ -121,11 +124,23 @@ static uint32_t magnitude_at(const magnitudes *m, size_t i)
     return tlc_magnitude(tlc_difference(tlc_weight_load(m->w->base, i, unit), tlc_weight_load(m->next, i, unit), unit));
 }
 
+/* The next word with a bit from word i on, or `words`. They are few. */
+static size_t next_large(const magnitudes *m, size_t i)
+{
+    const uint64_t *p = m->large;
+
+    while (i + 3 < m->words && !(p[i] | p[i + 1] | p[i + 2] | p[i + 3]))
+        i += 4;
+    while (i < m->words && !p[i])
+        i++;
+    return i;
+}
+
 static size_t write_magnitudes(const magnitudes *m, uint8_t *dst, size_t cap)
 {
     uint32_t counts[33] = {0};
 
-    for (size_t i = 0; i < m->words; i++)
+    for (size_t i = next_large(m, 0); i < m->words; i = next_large(m, i + 1))
         for (uint64_t large = m->large[i]; large; large &= large - 1)
             counts[tlc_bit_length(magnitude_at(m, 64 * i + (size_t)__builtin_ctzll(large)) - 2)]++;
     if (!cap)
@@ -133,7 +148,7 @@ static size_t write_magnitudes(const magnitudes *m, uint8_t *dst, size_t cap)
     const unsigned r = best_order(counts);
     *dst = (uint8_t)r;
     tlc_bit_writer writer = {dst + 1, dst + cap, 0, 0};
-    for (size_t i = 0; i < m->words; i++)
+    for (size_t i = next_large(m, 0); i < m->words; i = next_large(m, i + 1))
         for (uint64_t large = m->large[i]; large; large &= large - 1)
             if (!put_magnitude(&writer, magnitude_at(m, 64 * i + (size_t)__builtin_ctzll(large)) - 2, r))
                 return 0;
@@ -154,26 +169,26 @@ static size_t write_positions(const uint64_t *mask, const uint64_t *negative, si
 }
 
 /* What follows the positions of the weights that differ. */
-static size_t write_large(const tlc_delta_weights *w, const tlc_delta_masks *masks, const uint8_t *next, uint8_t *dst,
+static size_t write_large(const tlc_delta_weights *w, tlc_delta_masks *masks, const uint8_t *next, uint8_t *dst,
                           size_t cap)
 {
     const size_t words = (w->n + 63) / 64;
     const magnitudes m = {w, next, masks->large, words};
-    uint64_t among[WORDS];
-    const uint64_t count = among_changed(masks, words, among);
 
-    if (!count) {
+    if (!masks->has_among)
+        find_among(masks, words);
+    if (!masks->large_k) {
         if (cap)
             *dst = 0; /* the length of no positions */
         return cap != 0;
     }
-    size_t at = write_positions(among, NULL, (size_t)masks->k, count, dst, cap);
+    size_t at = write_positions(masks->among, NULL, (size_t)masks->k, masks->large_k, dst, cap);
     size_t len = at ? write_magnitudes(&m, dst + at, cap - at) : 0;
     return len ? at + len : 0;
 }
 
-size_t tlc_delta_sparse_write(const tlc_delta_weights *w, const tlc_delta_masks *masks, const uint8_t *next,
-                              uint8_t *dst, size_t cap)
+size_t tlc_delta_sparse_write(const tlc_delta_weights *w, tlc_delta_masks *masks, const uint8_t *next, uint8_t *dst,
+                              size_t cap)
 {
     size_t at = write_positions(masks->changed, masks->negative, w->n, masks->k, dst, cap);
     size_t len = at ? write_large(w, masks, next, dst + at, cap - at) : 0;

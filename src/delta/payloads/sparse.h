@@ -7,15 +7,18 @@
 
 #include "payload.h"
 
-/* The units of a block that differ. Bit i % 64 of word i / 64 is that of unit i; bits from n on are 0. */
+/* The units of a block that differ. Bit i % 64 of word i / 64 is that of unit i; bits from n on are 0. among: the same
+ * of the j-th unit that differs: whether |d| > 1. */
 typedef struct tlc_delta_masks {
     uint64_t changed[TLC_DELTA_BLOCK / 64], negative[TLC_DELTA_BLOCK / 64], large[TLC_DELTA_BLOCK / 64];
-    uint64_t k; /* how many */
+    uint64_t among[TLC_DELTA_BLOCK / 64];
+    uint64_t k, large_k; /* how many differ; how many have |d| > 1 */
+    int has_among;       /* 0: among and large_k are not set yet */
 } tlc_delta_masks;
 
 /* Returns the bytes of the payload, or 0 if it would be longer than cap. All of dst may be overwritten. */
-size_t tlc_delta_sparse_write(const tlc_delta_weights *w, const tlc_delta_masks *masks, const uint8_t *next,
-                              uint8_t *dst, size_t cap);
+size_t tlc_delta_sparse_write(const tlc_delta_weights *w, tlc_delta_masks *masks, const uint8_t *next, uint8_t *dst,
+                              size_t cap);
 /* Checks at most TLC_DELTA_TOGETHER blocks of one frame. *changed: the weights that differ in them. */
 int tlc_delta_sparse_check(const tlc_delta_block *const *blocks, size_t count, uint64_t *changed);
 void tlc_delta_sparse_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, tlc_delta_window window,

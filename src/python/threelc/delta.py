@@ -9,7 +9,7 @@ frame is 30 to 200 times smaller than the weights. Any bits come out as they wen
 """
 from __future__ import annotations
 
-from ctypes import byref, c_size_t, c_uint64, c_void_p, sizeof
+from ctypes import POINTER, byref, c_size_t, c_uint64, c_void_p, cast, sizeof
 from dataclasses import dataclass
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Tuple
 
@@ -166,7 +166,7 @@ def from_changes(positions: Any, before: Any, after: Any, n: int, *, dtype: Opti
     check_status(lib.tlc_delta_changes_bound(kind, k, whole(n, "n"), byref(bound)))
     frame = bytearray(bound.value)
     room = octets(frame, "frame", writable=True)
-    _call(threads, k, lib.tlc_delta_from_changes, kind, at.address, source.address, target.address, k, n, pair,
+    _call(threads, k, lib.tlc_delta_from_changes, kind, cast(at.address, POINTER(c_uint64)), source.address, target.address, k, n, pair,
           room.address, room.size, byref(written))
     return bytes(memoryview(frame)[:written.value])
 
@@ -193,7 +193,8 @@ def changes(frame: Any, *, first: int = 0, end: Optional[int] = None) -> Iterato
         cap = min(_BLOCK, max(piece.end - piece.next, 0))
         positions, values = bytearray(8 * cap), bytearray(size * cap)
         rooms = octets(positions, "positions", writable=True), octets(values, "values", writable=True)
-        piece.positions, piece.values, piece.cap = rooms[0].address, rooms[1].address, cap
+        piece.positions, piece.values = cast(rooms[0].address, POINTER(c_uint64)), rooms[1].address
+        piece.cap = cap
         _call(1, 0, lib.tlc_delta_changes, source.address, source.size, info.dtype, info.n, byref(piece))
         if piece.k:
             yield Changes(memoryview(positions)[:8 * piece.k].cast("Q"),

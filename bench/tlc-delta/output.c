@@ -1,0 +1,227 @@
+/* SPDX-License-Identifier: MIT */
+#include "output.h"
+#include "../lib/explain.h"
+#include "printable.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { FILES_OPEN = 16 }; /* while a folder is walked */
+
+static const char ending[] = ".part";
+
+static bool failed(const char *path, char *why)
+{
+    char text[PRINTABLE_SIZE];
+
+    return explain(why, "%s: %s", printable(text, path), strerror(errno));
+}
+
+/* ---- folders ----------------------------------------------------------------------------------------------------- */
+
+static int remove_one(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+    (void)st;
+    (void)type;
+    return place->level ? remove(path) : 0;
+}
+
+/* Removes all that is in a folder. */
+static bool empty_folder(const char *path, char *why)
+{
+    return nftw(path, remove_one, FILES_OPEN, FTW_DEPTH | FTW_PHYS) == 0 || failed(path, why);
+}
+
+/* Brings the names in a folder to the disk. Not every file system can. */
+static bool sync_folder(const char *path, char *why)
+{
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    bool ok = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP);
+
+    if (!ok)
+        failed(path, why);
+    if (fd >= 0)
+        close(fd);
+    return ok;
+}
+
+static int sync_one(const char *path, const struct stat *st, int type, struct FTW *place)
+{
+    char why[WHY_SIZE];
+
+    (void)st;
+    (void)place;
+    return type == FTW_DP && !sync_folder(path, why) ? -1 : 0;
+}
+
+/* The folder that a path is in. */
+static void parent_of(const char *path, char parent[PATH_MAX])
+{
+    snprintf(parent, PATH_MAX, "%s", path);
+    char *slash = strrchr(parent, '/');
+    if (!slash)
+        snprintf(parent, PATH_MAX, ".");
+    else
+        slash[slash == parent] = '\0';
+}
+
+/* ---- the part ---------------------------------------------------------------------------------------------------- */
+
+/* Whether the path still leads to the file: another run may have renamed it before it was locked. */
+static bool is_at(int fd, const char *path)
+{
+    struct stat here = {0}, there = {0};
+
+    return fstat(fd, &here) == 0 && lstat(path, &there) == 0 && here.st_dev == there.st_dev &&
+           here.st_ino == there.st_ino;
+}
+
+/* Opens the part, which a run before may have left, and locks it. */
+static bool open_part(output *o, char *why)
+{
+    char text[PRINTABLE_SIZE];
+
+    for (;;) {
+        if (o->is_folder && mkdir(o->part, 0777) != 0 && errno != EEXIST)
+            return failed(o->part, why);
+        o->fd = open(o->part,
+                     o->is_folder ? O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC
+                                  : O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                     0666);
+        if (o->fd < 0)
+            return failed(o->part, why);
+        if (flock(o->fd, LOCK_EX | LOCK_NB) != 0) {
+            if (errno == EWOULDBLOCK)
+                explain(why, "%s: another run writes it", printable(text, o->part));
+            else
+                failed(o->part, why);
+            break;
+        }
+        if (is_at(o->fd, o->part)) {
+            if (o->is_folder ? empty_folder(o->part, why) : ftruncate(o->fd, 0) == 0 || failed(o->part, why))
+                return true;
+            break;
+        }
+        close(o->fd);
+    }
+    close(o->fd);
+    return false;
+}
+
+/* Whether the output may take its place. */
+static bool may_replace(const output *o, bool force, char *why)
+{
+    char text[PRINTABLE_SIZE];
+    struct stat st;
+
+    if (lstat(o->path, &st) != 0)
+        return errno == ENOENT || failed(o->path, why);
+    if (o->is_folder) /* an empty one is replaced */
+        return (S_ISDIR(st.st_mode) && rmdir(o->path) == 0) ||
+               explain(why, "%s: it is there already; choose another name, or remove it", printable(text, o->path));
+    if (S_ISDIR(st.st_mode))
+        return explain(why, "%s: it is a folder", printable(text, o->path));
+    return force || explain(why, "%s: it is there already (--force replaces it)", printable(text, o->path));
+}
+
+bool output_begin(output *o, const char *path, bool folder, bool force, char *why)
+{
+    size_t len = strlen(path);
+
+    while (len > 1 && path[len - 1] == '/')
+        len--;
+    if (!len || len + sizeof ending > sizeof o->path)
+        return explain(why, "the name of the output is empty or too long");
+    *o = (output){.is_folder = folder, .fd = -1};
+    memcpy(o->path, path, len);
+    memcpy(o->part, path, len);
+    memcpy(o->part + len, ending, sizeof ending);
+    return may_replace(o, force, why) && open_part(o, why);
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+int output_open_file(const output *o, const char *path, char *why)
+{
+    char text[PATH_MAX];
+    const size_t start = (size_t)snprintf(text, sizeof text, "%s/", o->part);
+
+    if (start + strlen(path) >= sizeof text) {
+        explain(why, "the path of a file is too long");
+        return -1;
+    }
+    memcpy(text + start, path, strlen(path) + 1);
+    for (char *slash = text + start; (slash = strchr(slash, '/')); slash++) {
+        *slash = '\0';
+        if (mkdir(text, 0777) != 0 && errno != EEXIST) {
+            failed(text, why);
+            return -1;
+        }
+        *slash = '/';
+    }
+    const int fd = open(text, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
+    if (fd < 0)
+        failed(text, why);
+    return fd;
+}
+
+bool output_close_file(int fd, char *why)
+{
+    const bool ok = fsync(fd) == 0 || errno == EINVAL || explain(why, "%s", strerror(errno));
+
+    return close(fd) == 0 ? ok : explain(why, "%s", strerror(errno));
+}
+
+bool output_write(int fd, const void *bytes, size_t len, uint64_t offset, char *why)
+{
+    const char *at = bytes;
+
+    while (len) {
+        const ssize_t wrote = pwrite(fd, at, len, (off_t)offset);
+        if (wrote < 0 && errno == EINTR)
+            continue;
+        if (wrote <= 0)
+            return explain(why, "%s", strerror(wrote ? errno : ENOSPC));
+        at += wrote;
+        len -= (size_t)wrote;
+        offset += (uint64_t)wrote;
+    }
+    return true;
+}
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+static bool bring_to_disk(const output *o, char *why)
+{
+    if (o->is_folder)
+        return nftw(o->part, sync_one, FILES_OPEN, FTW_DEPTH | FTW_PHYS) == 0 || failed(o->part, why);
+    return fsync(o->fd) == 0 || errno == EINVAL || failed(o->part, why);
+}
+
+bool output_commit(output *o, char *why)
+{
+    char parent[PATH_MAX];
+
+    if (!bring_to_disk(o, why) || (rename(o->part, o->path) != 0 && !failed(o->path, why))) {
+        output_abandon(o);
+        return false;
+    }
+    close(o->fd);
+    parent_of(o->path, parent);
+    return sync_folder(parent, why);
+}
+
+void output_abandon(output *o)
+{
+    char why[WHY_SIZE];
+
+    if (o->is_folder)
+        (void)empty_folder(o->part, why);
+    (void)remove(o->part);
+    close(o->fd);
+}

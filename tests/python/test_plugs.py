@@ -1,0 +1,178 @@
+# SPDX-License-Identifier: MIT
+"""threelc.plugs, where no other project is needed: bits come back, damaged messages are refused, sizes."""
+import random
+import types
+import unittest
+
+import numpy
+import torch
+from threelc import CorruptError
+from threelc.plugs import _patches, _xor, nemo_rl, skyrl
+
+DTYPES = [getattr(torch, name) for name in _patches._DTYPES if hasattr(torch, name)]
+N = 100_000
+
+
+def bits(tensor):
+    return tensor.contiguous().view(torch.uint8).tolist() if len(tensor) else []
+
+
+def drawn(dtype, count, seed=1):
+    chance = torch.Generator().manual_seed(seed)
+    if dtype.is_floating_point:
+        return (0.02 * torch.randn(count, generator=chance)).to(dtype)
+    return torch.randint(-100, 100, (count,), generator=chance).to(dtype)
+
+
+def patch(name, dtype, share, seed=1, shape=(N // 100, 100)):
+    chance = torch.Generator().manual_seed(seed)
+    positions = torch.randperm(N, generator=chance)[:int(N * share)].sort().values
+    return _patches.Patch(name, shape, positions, drawn(dtype, len(positions), seed))
+
+
+class Patches(unittest.TestCase):
+    def check_same(self, given, came):
+        self.assertEqual([each.name for each in given], [each.name for each in came])
+        for one, other in zip(given, came):
+            self.assertEqual(tuple(one.shape), other.shape)
+            self.assertEqual(one.values.dtype, other.values.dtype)
+            self.assertEqual(one.positions.tolist(), other.positions.tolist())
+            self.assertEqual(bits(one.values), bits(other.values))
+
+    def test_all_dtypes_and_densities_come_back(self):
+        given = [patch(f"{dtype} {share}", dtype, share, seed) for seed, dtype in enumerate(DTYPES)
+                 for share in (0, 1 / N, 0.01, 0.5, 1)]
+        self.check_same(given, _patches.unpack(_patches.pack(given))[0])
+        self.check_same([], _patches.unpack(_patches.pack([]))[0])
+
+    def test_bits_of_nan_come_back(self):
+        values = torch.tensor([0x7fc1, -0x3f, 0x7f80, -0x8000], dtype=torch.int16).view(torch.bfloat16)
+        given = [_patches.Patch("nan", (2, 4), torch.tensor([0, 3, 4, 7]), values)]
+        self.check_same(given, _patches.unpack(_patches.pack(given))[0])
+
+    def test_positions_may_be_in_any_order(self):
+        given = patch("weights", torch.bfloat16, 0.1)
+        order = torch.randperm(len(given.positions), generator=torch.Generator().manual_seed(2))
+        mixed = given._replace(positions=given.positions[order].to(torch.int32), values=given.values[order])
+        self.check_same([given], _patches.unpack(_patches.pack([mixed]))[0])
+
+    def test_wrong_positions_are_refused(self):
+        values = torch.zeros(2, dtype=torch.bfloat16)
+        for positions in [1, 1], [0, 6], [-1, 2], [3]:
+            with self.assertRaisesRegex(ValueError, "positions"):
+                _patches.pack([_patches.Patch("weights", (2, 3), torch.tensor(positions), values)])
+        with self.assertRaisesRegex(TypeError, "complex64"):
+            _patches.pack([_patches.Patch("weights", (6,), torch.tensor([1, 2]), values.to(torch.complex64))])
+
+    def test_a_change_takes_less_than_half_of_an_index_and_a_value(self):
+        given = patch("weights", torch.bfloat16, 0.01)
+        self.assertLess(8 * len(_patches.pack([given])), 22 * len(given.positions))  # of 48
+
+    def test_damaged_messages_are_refused(self):
+        message = _patches.pack([patch("one", torch.bfloat16, 0.001), patch("two", torch.float32, 0.002)])
+        chance = random.Random(3)
+        for _ in range(300):
+            damaged = bytearray(message)
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+            with self.assertRaises(CorruptError):
+                _patches.unpack(damaged)
+        for length in range(0, len(message), 7):
+            with self.assertRaises(CorruptError):
+                _patches.unpack(message[:length])
+
+
+class Xor(unittest.TestCase):
+    def changed(self, dtype, share):
+        base = numpy.random.default_rng(4).integers(0, 1 << 15, N).astype(dtype)
+        after = base.copy()
+        where = numpy.random.default_rng(5).random(N) < share
+        after[where] += 1
+        return (base ^ after).tobytes()
+
+    def test_bytes_come_back(self):
+        for data in b"", b"a", b"\0\1\2", bytes(N), self.changed("u1", 0.01), self.changed("u2", 0.01), \
+                self.changed("u4", 0.01), self.changed("u2", 0.9)[:-1], random.Random(6).randbytes(N):
+            frame = skyrl.compress_bytes(data, level=1)
+            self.assertEqual(skyrl.decompress_bytes(frame, len(data)), data)
+
+    def test_weights_are_found_by_their_width(self):
+        self.assertLess(8 * len(_xor.compress(self.changed("u2", 0.01))), 14 * 0.01 * N)
+        self.assertLess(8 * len(_xor.compress(self.changed("u1", 0.01))), 14 * 0.01 * N)
+        self.assertLess(8 * len(_xor.compress(self.changed("u4", 0.01))), 14 * 0.01 * N)
+
+    def test_other_sizes_and_damaged_frames_are_refused(self):
+        frame = skyrl.compress_bytes(self.changed("u2", 0.01))
+        for size in 0, 2 * N - 2, 2 * N + 2, 1 << 60:
+            with self.assertRaises(CorruptError):
+                skyrl.decompress_bytes(frame, size)
+        chance = random.Random(7)
+        for _ in range(200):
+            damaged = bytearray(frame)
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+            with self.assertRaises(ValueError):
+                skyrl.decompress_bytes(damaged, 2 * N)
+
+    def test_install(self):
+        module = types.SimpleNamespace(compress_bytes=None, decompress_bytes=None)
+        skyrl.install(module)
+        self.assertIs(module.compress_bytes, skyrl.compress_bytes)
+        self.assertIs(module.decompress_bytes, skyrl.decompress_bytes)
+        with self.assertRaisesRegex(AttributeError, "checkpoint module"):
+            skyrl.install(types.ModuleType("other"))
+
+
+def payload(items):
+    """As encode_sparse_infos makes it of (name, shape, dtype, positions, values, operation)."""
+    locations, groups, metadata = [torch.empty(0, dtype=torch.uint8)], {}, []
+    places, lengths = 0, {}
+    for name, shape, dtype, positions, values, operation in items:
+        group = list(groups).index(values.dtype) if values.dtype in groups else len(groups)
+        groups.setdefault(values.dtype, []).append(values)
+        item = {"name": name, "shape": shape, "dtype": dtype, "operation": operation, "value_group": group,
+                "value_start": lengths.get(group, 0), "value_end": lengths.get(group, 0) + len(values),
+                "index_start": places, "index_end": places}
+        lengths[group] = item["value_end"]
+        if positions[-1] - positions[0] + 1 == len(positions):
+            item.update(index_encoding="range", range_start=int(positions[0]))
+        else:
+            gaps = numpy.diff(positions.numpy(), prepend=-1) - 1
+            packed = torch.from_numpy(gaps.astype("u2" if gaps.max() < 1 << 16 else "u4").view("u1"))
+            locations.append(packed)
+            places += len(packed)
+            item.update(index_encoding="deltas", index_end=places)
+        metadata.append(item)
+    return torch.cat(locations), tuple(map(torch.cat, groups.values())), metadata
+
+
+class NeMoRL(unittest.TestCase):
+    def made(self):
+        few = torch.tensor([5, 70_000, 70_001, 99_999])
+        some = patch("some", torch.bfloat16, 0.02)
+        return payload([
+            ("xor", (N,), "bfloat16", some.positions, torch.ones(len(some.values), dtype=torch.int16), "xor"),
+            ("new", (100, N // 100), "bfloat16", some.positions, some.values.view(torch.int16), "overwrite"),
+            ("wide", (N,), "float32", few, torch.tensor([1, -2, 3, 1 << 30], dtype=torch.int32), "xor"),
+            ("row", (N,), "float32", torch.arange(7, 30), drawn(torch.float32, 23).view(torch.int32), "overwrite"),
+            ("bytes", (N,), "uint8", few, torch.tensor([0, 255, 1, 2], dtype=torch.uint8), "xor")])
+
+    def test_payloads_come_back(self):
+        locations, groups, metadata = self.made()
+        came = nemo_rl.decode(nemo_rl.encode((locations, groups, metadata)))
+        self.assertEqual(came[0].tolist(), locations.tolist())
+        self.assertEqual(came[2], metadata)
+        self.assertEqual([(group.dtype, group.tolist()) for group in came[1]],
+                         [(group.dtype, group.tolist()) for group in groups])
+        self.assertEqual(nemo_rl.decode(nemo_rl.encode((locations[:0], (), [])))[1:], ((), []))
+
+    def test_damaged_payloads_are_refused(self):
+        message = nemo_rl.encode(self.made())
+        chance = random.Random(8)
+        for _ in range(200):
+            damaged = bytearray(message)
+            damaged[chance.randrange(len(damaged))] ^= 1 << chance.randrange(8)
+            with self.assertRaises(CorruptError):
+                nemo_rl.decode(damaged)
+
+
+if __name__ == "__main__":
+    unittest.main()

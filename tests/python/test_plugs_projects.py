@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: MIT
+"""threelc.plugs beside the code of the projects that they are for, each where it is installed."""
+import importlib.util
+import json
+import os
+import tempfile
+import unittest
+from pathlib import Path
+from types import SimpleNamespace
+
+import torch
+from test_plugs import bits, patch
+
+
+def needs(*modules):
+    def found(module):
+        try:
+            return importlib.util.find_spec(module) is not None
+        except ImportError:  # of a package that it is in
+            return False
+
+    missing = [module for module in modules if not found(module)]
+    return unittest.skipIf(missing, f"{' and '.join(missing)} not installed")
+
+
+class Model(torch.nn.Module):
+    """Two weights of a checkpoint in one parameter, as servers have them."""
+
+    def __init__(self):
+        super().__init__()
+        self.packed = torch.nn.Parameter(torch.zeros(2000, 100, dtype=torch.bfloat16), requires_grad=False)
+
+    def load_weights(self, weights):
+        names = set()
+        for name, tensor in weights:
+            first = {"q": 0, "k": 1000}[name]
+            self.packed[first:first + 1000].copy_(tensor)
+            names.add(name)
+        return names
+
+    def check_has(self, test, patches):
+        for each, first in zip(patches, (0, 100_000)):
+            expected = torch.zeros(100_000, dtype=torch.bfloat16)
+            expected[each.positions] = each.values
+            test.assertEqual(bits(self.packed.flatten()[first:first + 100_000]), bits(expected))
+
+
+def two():
+    return [patch(name, torch.bfloat16, 0.01, seed, (1000, 100)) for seed, name in enumerate("qk")]
+
+
+@needs("vllm")
+class VLLM(unittest.TestCase):
+    def test_a_trainer_changes_the_weights_of_a_server(self):
+        import threelc.plugs.vllm as plug
+        from vllm.config.weight_transfer import WeightTransferConfig
+        from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory, WeightTransferTrainerFactory
+        from vllm.distributed.weight_transfer.sparse_nccl_engine import SparseWeightPatch
+
+        plug.register()
+        with self.assertRaisesRegex(ValueError, "already registered"):
+            plug.register()
+        model, calls = Model(), []
+        configuration = SimpleNamespace(parallel_config=None, model_config=None)
+        engine = WeightTransferEngineFactory.create_engine(WeightTransferConfig(backend=plug.BACKEND), configuration,
+                                                           torch.device("cpu"), model)
+
+        class Client:  # as that of HTTP: what it gets is JSON
+            def init_weight_transfer_engine(self, info):
+                engine.init_transfer_engine(engine.parse_init_info(json.loads(json.dumps(info))))
+
+            def start_weight_update(self):
+                calls.append("start")
+                engine.start_weight_update()
+
+            def update_weights(self, info):
+                engine.receive_weights(engine.parse_update_info(json.loads(json.dumps(info))))
+
+            def finish_weight_update(self, weight_version=None):
+                engine.finish_weight_update()
+
+        given = two()
+        patches = [SparseWeightPatch(each.name, each.positions.to(torch.int32), each.values, each.shape)
+                   for each in given]
+        trainer = WeightTransferTrainerFactory.trainer_init(plug.TrainerInfo(rank=0), client=Client())
+        trainer.send_weights(patches)
+        model.check_has(self, given)
+        trainer.send_weights([])
+        WeightTransferTrainerFactory.trainer_init(plug.TrainerInfo(rank=1), client=Client()).send_weights(patches)
+        self.assertEqual(calls, ["start"])
+        with self.assertRaisesRegex(ValueError, "source"):
+            WeightTransferTrainerFactory.trainer_init(plug.TrainerInfo(rank=0), client=Client(), source=object())
+        with self.assertRaises(ValueError):
+            engine.receive_weights(plug.UpdateInfo("AAAA"))
+        model.check_has(self, given)
+
+
+@needs("verl")
+class Verl(unittest.TestCase):
+    def test_flushes_come_back_and_are_applied(self):
+        import threelc.plugs.verl as plug
+        from verl.checkpoint_engine.delta_sync import DeltaFlush, DeltaParam, checksum
+        from verl.workers.rollout.sglang_rollout.delta_loader import apply_delta
+
+        given, params, at = two(), [], 0
+        for each in given:
+            end = at + len(each.values)
+            params.append(DeltaParam(each.name, "bfloat16", list(each.shape), 4 * at, 4 * end, 4, at, end))
+            at = end
+        positions = torch.cat([each.positions for each in given]).to(torch.int32).view(torch.uint8)
+        values = torch.cat([each.values for each in given])
+        flush = DeltaFlush("indices", params, positions, values, checksum(positions, values))
+        message = plug.pack(flush)
+        self.assertLess(len(message), flush.wire_bytes / 2)
+        came = plug.unpack(message)
+        self.assertEqual((came.params, came.checksum), (params, flush.checksum))
+        self.assertEqual(came.positions_cpu.tolist(), positions.tolist())
+        self.assertEqual(bits(came.values_gpu), bits(values))
+        spec = {"encoding": came.encoding, "params": [vars(each) for each in came.params], "checksum": came.checksum}
+        model = Model()
+        apply_delta(model, [("__delta_spec__", torch.tensor(list(json.dumps(spec).encode()), dtype=torch.uint8)),
+                            ("__positions__", came.positions_cpu), ("__values__", came.values_gpu)])
+        model.check_has(self, given)
+        with self.assertRaisesRegex(ValueError, "dense"):
+            plug.pack(DeltaFlush("dense", [], positions, values, 0))
+
+
+@needs("safetensors", "zstandard")
+class Slime(unittest.TestCase):
+    def setUp(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.folder = Path(folder.name)
+        for name in "trainer", "link", "engine":
+            (self.folder / name).mkdir()
+        os.environ["THREELC_SLIME_FOLDER"] = str(self.folder / "link")
+
+    def version(self, number, encoding="xor"):
+        """A folder as slime writes it, and the XORs in it."""
+        import numpy
+        import safetensors.numpy
+        import zstandard
+
+        draw = numpy.random.default_rng(number)
+        xors = {name: ((draw.random(50_000) < 0.01) * draw.choice([1, 3], 50_000)).astype("<u2").tobytes()
+                for name in ("q", "k")}
+        target = self.folder / "trainer" / f"weight_v{number:06d}"
+        target.mkdir()
+        for file, (name, xor) in enumerate(xors.items()):
+            packed = numpy.frombuffer(zstandard.ZstdCompressor(level=1).compress(xor), numpy.uint8)
+            safetensors.numpy.save_file({name: packed}, target / f"model-{file:05d}-of-00002.safetensors",
+                                        {name: f"checksum {number}"})
+        (target / "model.safetensors.index.json").write_text(json.dumps(
+            {"metadata": {"version": f"{number:06d}", "delta_encoding": encoding}, "weight_map": {}}))
+        return target, xors
+
+    def test_versions_come_through_the_link(self):
+        import safetensors
+        import zstandard
+        from threelc.plugs import slime
+
+        (self.folder / "link" / "weight_v000009.3lc").touch()  # of a run before
+        slime.publish(None, str(self.folder / "trainer"), [])
+        self.assertEqual(list((self.folder / "link").iterdir()), [])
+        made = [self.version(number) for number in (1, 2)]
+        for target, _ in made:
+            slime.publish(None, str(target), [])
+        for _ in range(2):  # each process of a host calls it
+            slime.receive(str(self.folder / "engine"), 2)
+        for target, xors in made:
+            there = self.folder / "engine" / target.name
+            self.assertEqual(sorted(path.name for path in there.iterdir()), sorted(p.name for p in target.iterdir()))
+            self.assertEqual(json.loads((there / "model.safetensors.index.json").read_text()),
+                             json.loads((target / "model.safetensors.index.json").read_text()))
+            for path in target.glob("*.safetensors"):
+                came = safetensors.safe_open(there / path.name, "numpy")
+                with safetensors.safe_open(path, "numpy") as given:
+                    self.assertEqual(given.metadata(), came.metadata())
+                    for name in given.keys():
+                        packed = came.get_tensor(name).tobytes()
+                        self.assertEqual(zstandard.ZstdDecompressor().decompress(packed), xors[name])
+            files = sum(path.stat().st_size for path in target.glob("*.safetensors"))
+            self.assertLess((self.folder / "link" / f"{target.name}.3lc").stat().st_size, files)
+
+    def test_what_is_no_version_is_refused(self):
+        from threelc import CorruptError
+        from threelc.plugs import slime
+
+        with self.assertRaisesRegex(ValueError, "xor"):
+            slime.publish(None, str(self.version(1, "overwrite")[0]), [])
+        slime.publish(None, str(self.version(2)[0]), [])
+        good = (self.folder / "link" / "weight_v000002.3lc").read_bytes()
+        for bad in b"", good[:-1], good[:60], good.replace(b"model-00000-of", b"../../xxxxx-of"):
+            (self.folder / "link" / "weight_v000001.3lc").write_bytes(bad)
+            with self.assertRaises(CorruptError):
+                slime.receive(str(self.folder / "engine"), 1)
+        self.assertEqual(list((self.folder / "engine").glob("*/*.json")), [])
+
+
+if __name__ == "__main__":
+    unittest.main()
