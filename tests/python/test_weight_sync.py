@@ -1,13 +1,9 @@
 # SPDX-License-Identifier: MIT
-"""Models that follow another: memory that tensors share, the order of messages, any bytes, checkpoints."""
+"""Models that follow another: memory that tensors share, the order of messages, all or nothing, checkpoints."""
 import copy
-import io
-import json
-import random
 import unittest
 from unittest import mock
 
-import older_messages
 import threelc
 import threelc.torch
 import torch
@@ -351,136 +347,6 @@ class Order(unittest.TestCase):
         for bad in {"version": 9}, None, []:
             with self.assertRaisesRegex(ValueError, "a state of version 1 is needed"):
                 receiver.load_state_dict(bad)
-
-
-class AnyBytes:
-    """What a test of messages begins with; publisher() makes their trainer."""
-
-    def setUp(self):
-        self.source, self.served = flattened(1), flattened(2)
-        publisher = self.publisher()
-        self.first = publisher.publish()
-        self.source.step()
-        self.message = publisher.publish()
-        WeightSync(self.served).receive(self.first)
-        self.before = bits(self.served)
-
-    def refused(self, message, error=threelc.Error):
-        with self.assertRaises(error):
-            WeightSync(self.served).receive(message)
-        self.assertEqual(bits(self.served), self.before)
-
-    def test_flips_and_truncations(self):
-        rnd = random.Random(1)
-        for i in range(len(self.message)):
-            altered = bytearray(self.message)
-            altered[i] ^= 1 << rnd.randrange(8)
-            for message in altered, self.message[:i]:
-                with self.assertRaises(threelc.Error):
-                    WeightSync(self.served).receive(message)
-        self.assertEqual(bits(self.served), self.before)
-        WeightSync(self.served).receive(self.message)
-        self.assertEqual(bits(self.served), bits(self.source))
-
-
-class OlderMessages(AnyBytes, unittest.TestCase):
-    """Those of releases before threelc.weights, and any bytes in their place."""
-
-    def publisher(self):
-        return older_messages.Trainer(self.source.named_parameters)
-
-    def with_head(self, head, frames=None):
-        """The message with another head, whose checksum is right."""
-        return older_messages.sealed(head, older_messages.parts(self.message)[1] if frames is None else frames)
-
-    def head(self):
-        return older_messages.parts(self.message)[0]
-
-    def test_json_that_is_no_message(self):
-        for head in (b"", b"{", b"[]", b"{}", b"null", b"1", b'"a"', b"\xff\xfe", b"[" * 100000, b"1" * 10000,
-                     b'{"format": 3}', b'{"format": true}', b'{"format": "3"}', b'{"format": 2, "tensors": 7}'):
-            self.refused(self.with_head(head), threelc.CorruptError)
-        with self.assertRaisesRegex(threelc.CorruptError, "has format 1, not 3 or 2"):
-            WeightSync(self.served).receive(self.with_head({"format": 1, "tensors": []}))
-
-    def test_keys_and_types(self):
-        """Each entry of the head left out, and of each wrong kind."""
-        wrong = (None, True, -1, 0, 1.5, 2**70, "x", [], {}, [None], [-1], ["a"], [2**70], [[1]], [True])
-        head = self.head()
-        places = [(head, key) for key in head] + [(entry, key) for entry in head["tensors"] for key in entry]
-        for where, key in places:
-            kept = where.pop(key)
-            self.refused(self.with_head(head), (threelc.CorruptError, ValueError))
-            for value in wrong:
-                if value == kept and type(value) is type(kept):
-                    continue
-                where[key] = value
-                if key == "sequence" and value == 1:
-                    continue  # another number, which a new receiver takes
-                self.refused(self.with_head(head), (threelc.CorruptError, ValueError))
-            where[key] = kept
-        self.assertEqual(head, self.head())
-
-    def test_more_and_fewer(self):
-        head = self.head()
-        own = older_messages.parts(self.message)[1]
-        self.refused(self.with_head(head, [*own, own[0]]), threelc.CorruptError)
-        self.refused(self.with_head(head, []), threelc.CorruptError)
-        self.refused(self.with_head(head, [b""]), threelc.CorruptError)
-        head["tensors"].append(dict(head["tensors"][0]))
-        self.refused(self.with_head(head, [*own, own[0]]), threelc.CorruptError)
-        for entry in ({"name": "more", "shape": [1], "dtype": "f32", "in": "more"},
-                      {"name": "more", "shape": [2**40], "dtype": "f32", "in": "flat", "root_strides": [1],
-                       "strides": [2**40], "first": 0}):
-            head = self.head()
-            head["tensors"].append(entry)
-            self.refused(self.with_head(head), threelc.CorruptError)
-
-    def test_heads_of_any_bytes(self):
-        rnd = random.Random(1)
-        head = json.dumps(self.head()).encode()
-        for _ in range(1500):
-            altered = bytearray(head)
-            for _ in range(rnd.choice((1, 1, 2, 5))):
-                altered[rnd.randrange(len(altered))] = rnd.choice((rnd.randrange(256), 0x30 + rnd.randrange(10)))
-            cut = len(altered) if rnd.random() < 0.7 else rnd.randrange(len(altered))
-            message = self.with_head(bytes(altered[:cut]))
-            served = copy.deepcopy(self.served)
-            try:
-                WeightSync(served).receive(message)
-            except (threelc.Error, ValueError):
-                self.assertEqual(bits(served), self.before)
-
-    def test_following(self):
-        """Messages of an older trainer one after the other, then those of a new one."""
-        served = flattened(3)
-        receiver, publisher = WeightSync(served), self.publisher()
-        for _ in range(3):
-            receiver.receive(message := publisher.publish())
-            self.assertEqual(bits(served), bits(self.source))
-            with self.assertRaisesRegex(threelc.OrderError, "it is old, or came twice"):
-                receiver.receive(message)
-            self.source.step()
-        newer = WeightSync(self.source)
-        receiver.receive(io.BytesIO(newer.publish()))
-        self.source.step()
-        with self.assertRaisesRegex(threelc.OrderError, "a trainer that another one has replaced"):
-            receiver.receive(io.BytesIO(message))
-        receiver.receive(newer.publish())
-        self.assertEqual(bits(served), bits(self.source))
-
-
-class Messages(AnyBytes, unittest.TestCase):
-    """Any bytes in place of messages."""
-
-    def publisher(self):
-        return WeightSync(self.source)
-
-    def test_no_bytes_at_all(self):
-        for message, words in ((None, "message should be an array .*, not None"), ("text", "not 'text'"),
-                               ({"a": 1}, "not a dict"), ([1, 2], "not a list")):
-            with self.assertRaisesRegex(TypeError, words):
-                WeightSync(self.served).receive(message)
 
 
 class Words(unittest.TestCase):

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * A writer and a reader are one allocation each, of a size that the model's does not change, and nothing else allocates:
- * with malloc, and with an allocator of the caller.
+ * A writer and a reader are one allocation each, of a size that the model's does not change, and nothing else
+ * allocates: with malloc, and with an allocator of the caller.
  */
 #include "../support/no_memory.h"
 #include "model.h"
