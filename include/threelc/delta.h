@@ -117,7 +117,7 @@ TLC_API tlc_status tlc_delta_from_changes(tlc_dtype dtype, const uint64_t *posit
                                           const void *after, size_t k, size_t n, const uint64_t *digests, void *dst,
                                           size_t cap, size_t *written, const tlc_delta_options *opt);
 
-/* What tlc_delta_changes reads. The caller sets struct_size, and all but k and are_values. */
+/* What tlc_delta_changes reads. Start from tlc_delta_piece_init. k and are_values are the library's. */
 typedef struct tlc_delta_piece {
     size_t struct_size;
     uint64_t next, end; /* the weights that are asked for: next .. end - 1, at first 0 and n for all. A call moves next;
@@ -130,6 +130,7 @@ typedef struct tlc_delta_piece {
     int are_values; /* what came. 0: differences. 1: the next weights themselves. Of 64 bits 1: the lower halves are
                             those of the next weights; 2: the upper ones; 3: both; the others are differences */
 } tlc_delta_piece;
+TLC_API tlc_status tlc_delta_piece_init(tlc_delta_piece *piece, size_t struct_size);
 
 /* Reads the weights that differ, from the frame alone, some at a time: while piece->next is below piece->end. A call
  * may bring none.

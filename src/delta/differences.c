@@ -45,6 +45,7 @@ uint64_t tlc_delta_differences_bound(const tlc_delta *d, uint64_t k)
     uint64_t bound = tlc_sum(TLC_DELTA_HEAD_MAX + TLC_CHECKSUM_SIZE, tlc_delta_table_size(d));
 
     bound = tlc_sum(bound, tlc_delta_differences_room(d, k, blocks));
+    bound = tlc_sum(bound, units_size(d));
     return tlc_sum(bound, each * (blocks < TLC_DELTA_DIFFERENCES_RANGES ? blocks : TLC_DELTA_DIFFERENCES_RANGES));
 }
 
@@ -57,6 +58,7 @@ void tlc_delta_rooms_place(tlc_delta_rooms *r, const tlc_delta *d, uint8_t *dst)
     for (size_t i = 0; i < d->ranges.count; i++)
         r->start[i + 1] += r->start[i];
     r->work = r->payloads + r->start[d->ranges.count];
+    r->zeros = memset(r->work + d->ranges.count * units_size(d), 0, units_size(d));
     memset(r->len, 0, sizeof r->len);
 }
 
@@ -65,17 +67,10 @@ uint8_t *tlc_delta_rooms_clear(const tlc_delta_rooms *r, const tlc_delta *d, siz
     return memset(r->work + range * units_size(d), 0, units_size(d));
 }
 
-const uint8_t *tlc_delta_zeros(void)
-{
-    static uint8_t zeros[4 * TLC_DELTA_BLOCK]; /* if it were constant, the library's file would have all these bytes */
-
-    return zeros;
-}
-
 int tlc_delta_rooms_write(tlc_delta_rooms *r, const tlc_delta *d, size_t range, size_t b, tlc_delta_masks *masks,
                           const uint8_t *units, int raw)
 {
-    const tlc_delta_weights w = {d->k, tlc_delta_coded(d), tlc_delta_zeros(), tlc_delta_count(d, b)};
+    const tlc_delta_weights w = {d->k, tlc_delta_coded(d), r->zeros, tlc_delta_count(d, b)};
     const size_t limit = tlc_unit_bytes(tlc_delta_unit(w.dtype), w.n) - 1;
     const size_t room = (size_t)(r->start[range + 1] - r->start[range]) - r->len[range];
     uint8_t *dst = r->payloads + r->start[range] + r->len[range];

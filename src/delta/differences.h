@@ -14,10 +14,11 @@ enum {
     TLC_DELTA_DIFFERENCES_RANGES = 16
 };
 
-/* Where a frame is written: the head at dst, then the table, room for the payloads of each range, and a block of units
- * for each. */
+/* Where a frame is written: the head at dst, then the table, room for the payloads of each range, a block of units for
+ * each, and one of zeros. */
 typedef struct tlc_delta_rooms {
     uint8_t *dst, *table, *payloads, *work;
+    const uint8_t *zeros;                             /* a block of units that are 0 */
     uint64_t start[TLC_DELTA_DIFFERENCES_RANGES + 1]; /* of the payloads of a range; the last is the end */
     size_t len[TLC_DELTA_DIFFERENCES_RANGES];         /* of those that were written */
 } tlc_delta_rooms;
@@ -49,9 +50,6 @@ void tlc_delta_rooms_place(tlc_delta_rooms *r, const tlc_delta *d, uint8_t *dst)
 
 /* A block of units, of which all bytes are 0. */
 uint8_t *tlc_delta_rooms_clear(const tlc_delta_rooms *r, const tlc_delta *d, size_t range);
-
-/* Units of a block that are 0. */
-const uint8_t *tlc_delta_zeros(void);
 
 /* Writes block b after those that its range has, as it would be for the real weights. masks: what differs, which may
  * be nothing. If these would have a raw payload: returns 0 if the caller has it (raw), else it becomes longer than

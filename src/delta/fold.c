@@ -63,7 +63,7 @@ static int sum_block(folding *f, size_t range, size_t b, uint8_t *units)
 static void fold_block(folding *f, size_t range, size_t b, uint8_t *units)
 {
     tlc_delta_masks masks;
-    const tlc_delta_weights w = {f->d.k, tlc_delta_coded(&f->d), tlc_delta_zeros(), tlc_delta_count(&f->d, b)};
+    const tlc_delta_weights w = {f->d.k, tlc_delta_coded(&f->d), f->rooms.zeros, tlc_delta_count(&f->d, b)};
     const int is_absolute = sum_block(f, range, b, units);
 
     if (!tlc_delta_has_base(&f->d))

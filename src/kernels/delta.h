@@ -74,7 +74,7 @@ static inline uint32_t tlc_weight_load(const uint8_t *weights, size_t i, tlc_wei
         memcpy(&half, weights + 2 * i, sizeof half);
         return half;
     }
-    return width == 8 ? weights[i] : weights[i / 2] >> i % 2 * 4 & 15;
+    return width == 8 ? weights[i] : (uint32_t)weights[i / 2] >> i % 2 * 4 & 15;
 }
 
 static inline void tlc_weight_store(uint8_t *weights, size_t i, tlc_weight_unit unit, uint32_t x)
@@ -89,7 +89,7 @@ static inline void tlc_weight_store(uint8_t *weights, size_t i, tlc_weight_unit 
     else if (width == 8)
         weights[i] = (uint8_t)x;
     else
-        weights[i / 2] = (uint8_t)((weights[i / 2] & 0xf0 >> i % 2 * 4) | x << i % 2 * 4);
+        weights[i / 2] = (uint8_t)((weights[i / 2] & 0xf0u >> i % 2 * 4) | x << i % 2 * 4);
 }
 
 /* Floats with all bits but the sign inverted if the sign is 1: as two's complement it orders like them. It is its own

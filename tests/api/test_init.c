@@ -18,6 +18,7 @@
     STRUCT(tlc_codec_entry, 1)                                                                                         \
     STRUCT(tlc_delta_options, 1)                                                                                       \
     STRUCT(tlc_delta_info, 1)                                                                                          \
+    STRUCT(tlc_delta_piece, 1)                                                                                         \
     STRUCT(tlc_weights_entry, 1)                                                                                       \
     STRUCT(tlc_weights_writer_config, 1)                                                                               \
     STRUCT(tlc_weights_reader_config, 1)                                                                               \
