@@ -197,5 +197,34 @@ class Slime(unittest.TestCase):
         self.assertEqual(list((self.folder / "engine").glob("*/*.json")), [])
 
 
+@needs("skyrl", "safetensors", "zstandard")
+class SkyRL(unittest.TestCase):
+    def test_what_is_published_is_fetched(self):
+        import threelc.plugs.skyrl as plug
+        from safetensors.torch import save_file
+        from skyrl.backends.skyrl_train.weight_sync.delta import checkpoint
+
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        at = {name: Path(folder.name, name) for name in ("base", "link", "stage", "server")}
+        at["base"].mkdir()
+        now = {each.name: torch.zeros(each.shape, dtype=torch.bfloat16) for each in two()}
+        save_file(now, at["base"] / "model.safetensors")
+        (at["base"] / "config.json").write_text('{"model_type": "qwen2"}')
+        plug.install(checkpoint)
+        publisher = checkpoint.DeltaCheckpointPublisher(
+            base_model_path=str(at["base"]), sync_dir=str(at["link"]), publish_staging_dir=str(at["stage"]))
+        store = checkpoint.LocalCheckpointStore(base_model_path=str(at["base"]), local_checkpoint_dir=str(at["server"]))
+        for version in 1, 2:
+            for each in two():
+                now[each.name].view(-1)[each.positions] = version * each.values
+            told = publisher.publish([publisher.create_delta_files(now.items())])
+            store.fetch(target_version=told["target_version"], sync_dir=told["sync_dir"])
+            store.validate_ready(version)
+            came = dict(checkpoint.CheckpointIndex(store._current_checkpoint_dir()).iter_tensors())
+            for name, tensor in now.items():
+                self.assertEqual(bits(came[name].flatten()), bits(tensor.flatten()))
+
+
 if __name__ == "__main__":
     unittest.main()
