@@ -10,6 +10,7 @@
 
 /* Makes the next model of the files of the base. Tensors must lie at the same places in both. Everything is checked
  * before the first write. A run that is killed is completed by another one: tensors that are at the result are left
- * alone, and those half written are repaired if their frames have digests of blocks, else refused. Files that the next model does not have are left alone. */
+ * alone; those half written are repaired if their frames have digests of blocks, else refused. Files that the next
+ * model does not have are left alone. */
 bool in_place_apply(const run *r, const char *message, const char *files, char *why);
 #endif

@@ -81,7 +81,7 @@ static bool is_checkpoint(const char *path)
 
     if (stat(path, &st) != 0 || !S_ISDIR(st.st_mode))
         return ends_with(path, ".safetensors");
-    const int count = scandir(path, &names, is_safetensors, NULL);
+    const int count = scandir(path, &names, is_safetensors, alphasort);
     if (count >= 0)
         free_names(names, count);
     return count > 0;

@@ -25,12 +25,13 @@ bool mapped_open(mapped_file *m, const char *path, bool writable, char *why)
     else if ((uint64_t)st.st_size > SIZE_MAX)
         ok = explain(why, "is too large for this machine");
     else if (st.st_size) {
-        void *bytes = mmap(NULL, (size_t)st.st_size, writable ? PROT_READ | PROT_WRITE : PROT_READ,
-                           writable ? MAP_SHARED : MAP_PRIVATE, fd, 0);
-        if (bytes == MAP_FAILED)
+        m->bytes = mmap(NULL, (size_t)st.st_size, writable ? PROT_READ | PROT_WRITE : PROT_READ,
+                        writable ? MAP_SHARED : MAP_PRIVATE, fd, 0);
+        if (m->bytes == MAP_FAILED) {
+            m->bytes = NULL;
             ok = explain(why, "%s", strerror(errno));
-        else
-            *m = (mapped_file){bytes, (uint64_t)st.st_size};
+        } else
+            m->size = (uint64_t)st.st_size;
     }
     close(fd);
     return ok;

@@ -32,7 +32,7 @@ static tlc_dtype dtype_by_name(const char *path, uint64_t size)
 {
     const tlc_dtype dtype = dtype_of(path);
 
-    return size % (dtype_bits(dtype) / 8) ? TLC_U8 : dtype;
+    return size % (dtype_bits(dtype) / 8) == 0 ? dtype : TLC_U8;
 }
 
 /* label: its path in the model. */
@@ -56,36 +56,78 @@ static bool add(model *m, const char *path, const char *label, const tlc_dtype *
            explain(why, "%s: %.1000s", printable(text, path), reason);
 }
 
-/* A folder with all that is in it. path: PATH_MAX bytes, of the folder. label: where in it the path in the model
- * begins. */
-static bool add_folder(model *m, char *path, size_t label, unsigned depth, char *why)
+/* Folders that are still to be read. */
+typedef struct folders {
+    size_t count;
+    char **paths;
+} folders;
+
+static bool add_folder(folders *list, const char *path, char *why)
+{
+    char **more = realloc(list->paths, (list->count + 1) * sizeof *more);
+
+    if (!more)
+        return explain(why, "out of memory");
+    list->paths = more;
+    more[list->count] = strdup(path);
+    return more[list->count++] || explain(why, "out of memory");
+}
+
+static void free_folders(folders *list)
+{
+    for (size_t i = 0; i < list->count; i++)
+        free(list->paths[i]);
+    free(list->paths);
+}
+
+/* Adds a file, or puts a folder on the list. label: where the path in the model begins. */
+static bool add_either(model *m, folders *list, const char *path, size_t label, char *why)
 {
     char text[PRINTABLE_SIZE];
-    const size_t len = strlen(path);
-    bool ok = true;
-    DIR *dir = depth < DEPTH_MAX ? opendir(path) : NULL;
+    unsigned depth = 0;
+    struct stat st;
 
-    if (depth == DEPTH_MAX)
-        return explain(why, "%s: there are more than %d folders in folders", printable(text, path), DEPTH_MAX);
-    if (!dir)
+    if (lstat(path, &st) != 0)
         return explain(why, "%s: %s", printable(text, path), strerror(errno));
+    if (!S_ISDIR(st.st_mode)) /* links to folders are refused: they may lead round in circles */
+        return add(m, path, path + label, NULL, why);
+    for (const char *slash = path + label; (slash = strchr(slash, '/')); slash++)
+        depth++;
+    return depth < DEPTH_MAX
+               ? add_folder(list, path, why)
+               : explain(why, "%s: there are more than %d folders in folders", printable(text, path), DEPTH_MAX);
+}
+
+static bool read_folder(model *m, folders *list, const char *folder, size_t label, char *why)
+{
+    char path[PATH_MAX], text[PRINTABLE_SIZE];
+    bool ok = true;
+    DIR *dir = opendir(folder);
+
+    if (!dir)
+        return explain(why, "%s: %s", printable(text, folder), strerror(errno));
     for (const struct dirent *d; ok && (errno = 0, d = readdir(dir));) {
-        struct stat st;
         if (d->d_name[0] == '.')
             continue;
-        if (snprintf(path + len, PATH_MAX - len, "/%s", d->d_name) >= (int)(PATH_MAX - len))
-            ok = explain(why, "%s: its path is too long", printable(text, path));
-        else if (lstat(path, &st) != 0)
-            ok = explain(why, "%s: %s", printable(text, path), strerror(errno));
-        else if (S_ISDIR(st.st_mode))
-            ok = add_folder(m, path, label, depth + 1, why);
-        else /* links to folders are refused: they may lead round in circles */
-            ok = add(m, path, path + label, NULL, why);
-        path[len] = '\0';
+        ok = snprintf(path, sizeof path, "%s/%s", folder, d->d_name) < (int)sizeof path
+                 ? add_either(m, list, path, label, why)
+                 : explain(why, "%s: its path is too long", printable(text, folder));
     }
     if (ok && errno)
-        ok = explain(why, "%s: %s", printable(text, path), strerror(errno));
+        ok = explain(why, "%s: %s", printable(text, folder), strerror(errno));
     closedir(dir);
+    return ok;
+}
+
+/* A folder with all that is in it. */
+static bool add_all_of(model *m, const char *path, char *why)
+{
+    folders list = {.count = 0};
+    bool ok = add_folder(&list, path, why);
+
+    for (size_t i = 0; ok && i < list.count; i++) /* it grows */
+        ok = read_folder(m, &list, list.paths[i], strlen(path) + 1, why);
+    free_folders(&list);
     return ok;
 }
 
@@ -98,15 +140,13 @@ static int by_path(const void *left, const void *right)
 
 static bool add_all(model *m, const char *path, const tlc_dtype *raw, char *why)
 {
-    char name[PATH_MAX], text[PRINTABLE_SIZE], reason[WHY_SIZE];
+    char text[PRINTABLE_SIZE], reason[WHY_SIZE];
     struct stat st;
 
     if (stat(path, &st) != 0)
         return explain(why, "%s: %s", printable(text, path), strerror(errno));
     m->is_folder = S_ISDIR(st.st_mode);
-    if (m->is_folder && snprintf(name, sizeof name, "%s", path) >= (int)sizeof name - 1)
-        return explain(why, "%s: its path is too long", printable(text, path));
-    if (!(m->is_folder ? add_folder(m, name, strlen(name) + 1, 0, why) : add(m, path, "data", raw, why)))
+    if (!(m->is_folder ? add_all_of(m, path, why) : add(m, path, "data", raw, why)))
         return false;
     if (!m->file_count)
         return explain(why, "%s: there is no file in it", printable(text, path));

@@ -2,6 +2,7 @@
 #include "output.h"
 #include "../lib/explain.h"
 #include "printable.h"
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <ftw.h>
@@ -35,6 +36,18 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 static bool empty_folder(const char *path, char *why)
 {
     return nftw(path, remove_one, FILES_OPEN, FTW_DEPTH | FTW_PHYS) == 0 || failed(path, why);
+}
+
+static bool is_empty_folder(const char *path)
+{
+    size_t names = 0;
+    DIR *dir = opendir(path);
+
+    while (dir && names <= 2 && readdir(dir)) /* . and .. */
+        names++;
+    if (dir)
+        closedir(dir);
+    return dir && names <= 2;
 }
 
 /* Brings the names in a folder to the disk. Not every file system can. */
@@ -121,8 +134,8 @@ static bool may_replace(const output *o, bool force, char *why)
 
     if (lstat(o->path, &st) != 0)
         return errno == ENOENT || failed(o->path, why);
-    if (o->is_folder) /* an empty one is replaced */
-        return (S_ISDIR(st.st_mode) && rmdir(o->path) == 0) ||
+    if (o->is_folder)
+        return (S_ISDIR(st.st_mode) && is_empty_folder(o->path)) || /* rename replaces it */
                explain(why, "%s: it is there already; choose another name, or remove it", printable(text, o->path));
     if (S_ISDIR(st.st_mode))
         return explain(why, "%s: it is a folder", printable(text, o->path));

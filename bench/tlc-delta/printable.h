@@ -10,14 +10,14 @@
 
 enum { PRINTABLE_SIZE = 300 };
 
-/* text, cut, with ? for all but printable ASCII. Returns dst. */
-static inline const char *printable(char dst[PRINTABLE_SIZE], const char *text)
+/* A name, cut, with ? for all but printable ASCII. Returns dst. */
+static inline const char *printable(char dst[PRINTABLE_SIZE], const char *name)
 {
-    const size_t len = strlen(text);
+    const size_t len = strlen(name);
     const size_t kept = len < PRINTABLE_SIZE ? len : PRINTABLE_SIZE - 4;
 
     for (size_t i = 0; i < kept; i++)
-        dst[i] = text[i] < ' ' || text[i] > '~' ? '?' : text[i];
+        dst[i] = name[i] < ' ' || name[i] > '~' ? '?' : name[i];
     memcpy(dst + kept, kept < len ? "..." : "", kept < len ? 4 : 1);
     return dst;
 }

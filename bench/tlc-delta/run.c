@@ -6,12 +6,14 @@
 #include "signals.h"
 #include <inttypes.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 bool run_goes_on(const run *r, uint64_t done, uint64_t count, const char *name, const char *what, char *why)
 {
     char text[PRINTABLE_SIZE];
 
-    program_progress(r->quiet, (size_t)done + 1, (size_t)count, printable(text, name), what, "");
+    if (!r->quiet && isatty(STDERR_FILENO))
+        fprintf(stderr, "\r\033[K%s: [%" PRIu64 " of %" PRIu64 "] %.60s", what, done + 1, count, printable(text, name));
     return !signals_stop(why);
 }
 

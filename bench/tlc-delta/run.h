@@ -17,7 +17,8 @@ typedef struct run {
     bool block_digests; /* of frames that are made */
 } run;
 
-/* Shows what is done with tensor number `done` of `count`. Returns false if the run should end. */
+/* Shows on a terminal what is done with an entry, before which `done` of `count` are done. Returns false if the run
+ * should end. */
 bool run_goes_on(const run *r, uint64_t done, uint64_t count, const char *name, const char *what, char *why);
 void run_done(const run *r);
 

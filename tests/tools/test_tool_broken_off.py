@@ -53,7 +53,12 @@ class Full(Case):
             self.refuses("File too large", "apply", self.folder / "d", self.folder / "base", self.folder / "out",
                          preexec_fn=limited(size))
             self.assertEqual(sorted(path.name for path in self.folder.iterdir()), ["base", "d", "new"])
+        (self.folder / "out").mkdir()
+        self.refuses("File too large", "apply", self.folder / "d", self.folder / "base", self.folder / "out",
+                     preexec_fn=limited(100))
+        self.assertEqual(list((self.folder / "out").iterdir()), [])
         self.succeeds("apply", self.folder / "d", self.folder / "base", self.folder / "out")
+        self.assertEqual(read_folder(self.folder / "out"), checkpoint(1, 1))
 
     def test_output_that_cannot_be_written(self):
         write_folder(self.folder / "new", checkpoint(1, 1))
