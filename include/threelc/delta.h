@@ -40,7 +40,7 @@ typedef struct tlc_delta_options {
     size_t message_cap;    /* bytes of message */
     int block_digests;     /* 1: the frame also has digests of each 65,536 weights, 16 bytes for these, so that
                               tlc_delta_repair can complete a call of tlc_delta_apply that was broken off. Only for
-                              tlc_delta_compress and tlc_delta_fold */
+                              tlc_delta_compress */
 } tlc_delta_options;
 TLC_API tlc_status tlc_delta_options_init(tlc_delta_options *opt, size_t struct_size);
 
@@ -90,14 +90,14 @@ TLC_API tlc_status tlc_delta_apply_range(const void *src, size_t len, tlc_dtype 
 TLC_API tlc_status tlc_delta_check(const void *src, size_t len, tlc_dtype dtype, const void *weights, size_t n,
                                    const tlc_delta_options *opt);
 
-/* Completes a call of tlc_delta_apply that ended at any moment, as when a process is killed that writes to a mapped file,
- * from the same frame, which has block_digests: each block of 65,536 weights is at its base, or at its result, or the
- * call ended within it, and it is found how far it came (of weights of 64 bits such a block is lost). All blocks are
- * looked at before the first write. Weights that are the base, or the result, will do, too.
- * found: NULL, or 3 numbers: the blocks that are at the result, at the base, between them.
- * Errors are those of tlc_delta_apply; TLC_ERR_BASE: a block is none of these; TLC_ERR_PARAM: the frame has no digests
- * of blocks. Against a machine that loses power this helps only if what was written before is on the disk: then write
- * the result beside the file, and rename it. */
+/* Completes a call of tlc_delta_apply that ended at any moment, as when a process is killed that writes to a mapped
+ * file, from the same frame, which has block_digests: each block of 65,536 weights is at its base, or at its result, or
+ * the call ended within it, and it is found how far it came (of weights of 64 bits such a block is lost). All blocks
+ * are looked at before the first write. Weights that are the base, or the result, will do, too.
+ * found: NULL, or 3 numbers: the blocks that are at the result, at the base, between them. Errors are those of tlc_delta_apply;
+ * TLC_ERR_BASE: a block is none of these; TLC_ERR_PARAM: the frame has no digests of blocks. Against a machine that
+ * loses power this helps only if what was written before is on the disk: then write the result beside the file, and
+ * rename it. */
 TLC_API tlc_status tlc_delta_repair(const void *src, size_t len, tlc_dtype dtype, void *weights, size_t n,
                                     uint64_t *found, const tlc_delta_options *opt);
 
@@ -133,12 +133,11 @@ typedef struct tlc_delta_piece {
 TLC_API tlc_status tlc_delta_piece_init(tlc_delta_piece *piece, size_t struct_size);
 
 /* Reads the weights that differ, from the frame alone, some at a time: while piece->next is below piece->end. A call
- * may bring none.
- * A difference is d = ordered(next) - ordered(base), as two's complement (4 bits: of 8). ordered(x) of floats of 4 to 32
- * bits is x, as an unsigned integer, with all bits but the sign inverted if the sign is 1; the same turns a sum back
- * into a weight. ordered(x) of others is x. Halves of 64 bits have differences of 32 bits each.
- * The first call checks the checksum of the frame, each call the blocks that it reads. Errors are those of
- * tlc_delta_apply, but that no base is checked; TLC_ERR_PARAM: a bad piece; TLC_ERR_CAPACITY. */
+ * may bring none. A difference is d = ordered(next) - ordered(base), as two's complement (4 bits: of 8). ordered(x) of
+ * floats of 4 to 32 bits is x, as an unsigned integer, with all bits but the sign inverted if the sign is 1; the same
+ * turns a sum back into a weight. ordered(x) of others is x. Halves of 64 bits have differences of 32 bits each. The
+ * first call checks the checksum of the frame, each call the blocks that it reads. Errors are those of tlc_delta_apply,
+ * but that no base is checked; TLC_ERR_PARAM: a bad piece; TLC_ERR_CAPACITY. */
 TLC_API tlc_status tlc_delta_changes(const void *src, size_t len, tlc_dtype dtype, size_t n, tlc_delta_piece *piece,
                                      const tlc_delta_options *opt);
 
@@ -149,12 +148,11 @@ TLC_API tlc_status tlc_delta_fold_bound(tlc_dtype dtype, size_t n, size_t count,
 /* Makes one frame of a chain of `count` frames of the same weights, without the weights: it takes them from the base of
  * the first frame to the result of the last, in the bytes that tlc_delta_compress would write for these, but for blocks
  * of 65,536 weights of which a frame has the weights themselves: such a block stays one. If a frame has no base, those
- * before it do not matter, and neither has the result. lens: the bytes of each frame. dtype and n are those of the first
- * frame; tlc_delta_peek tells them.
- * Digests are those of the ends of the chain, of blocks, too, if both ends have them.
- * dst: cap bytes, at least tlc_delta_fold_bound, else TLC_ERR_CAPACITY; all of it may be overwritten. *written: the
- * bytes of the frame. Errors are those of tlc_delta_apply of the first frame that is refused, which the message names.
- * TLC_ERR_BASE: a frame has another base than the result of the one before it. */
+ * before it do not matter, and neither has the result. lens: the bytes of each frame. dtype and n are those of the
+ * first frame; tlc_delta_peek tells them. Digests are those of the ends of the chain, of blocks, too, if both ends have
+ * them. dst: cap bytes, at least tlc_delta_fold_bound, else TLC_ERR_CAPACITY; all of it may be overwritten. *written:
+ * the bytes of the frame. Errors are those of tlc_delta_apply of the first frame that is refused, which the message
+ * names. TLC_ERR_BASE: a frame has another base than the result of the one before it. */
 TLC_API tlc_status tlc_delta_fold(const void *const *frames, const size_t *lens, size_t count, void *dst, size_t cap,
                                   size_t *written, const tlc_delta_options *opt);
 

@@ -14,8 +14,8 @@
 #include <threelc/delta.h>
 
 #define TLC_DELTA_MAGIC 'D'
-/* Version 1 has the dtypes of gradients in its flags; version 2 has a byte for all others; version 3, which has a digest
- * of each block, has it for all. */
+/* Version 1 has the dtypes of gradients in its flags; version 2 has a byte for all others; version 3, which has a
+ * digest of each block, has it for all. */
 enum {
     TLC_DELTA_VERSION_1 = 1,
     TLC_DELTA_VERSION_2 = 2,
@@ -81,8 +81,8 @@ uint64_t tlc_delta_digest_block(const tlc_delta *d, const uint8_t *weights, size
 /* Sets the flags of a frame that is written. */
 void tlc_delta_set_flags(tlc_delta *d, int has_base, int digests, int block_digests);
 
-/* Completes a frame with head and checksum, around the `len` bytes after the head. 0: nothing differs. Returns the bytes
- * of the frame. */
+/* Completes a frame with head and checksum, around the `len` bytes after the head. 0: nothing differs. Returns the
+ * bytes of the frame. */
 size_t tlc_delta_finish(tlc_delta *d, uint8_t *dst, size_t len);
 
 static inline void tlc_delta_put_entry(uint8_t *table, size_t b, tlc_delta_kind kind, size_t len)

@@ -54,7 +54,7 @@ static int sum_block(folding *f, size_t range, size_t b, uint8_t *units)
         tlc_delta_block block = tlc_delta_block_at(&l->d, b, l->offset[range]);
         block.weights.dtype = tlc_delta_coded(&l->d);
         tlc_delta_block_apply(&block, (tlc_delta_window){0, block.weights.n}, units);
-        is_absolute |= block.kind == TLC_DELTA_RAW || !block.weights.base;
+        is_absolute |= block.kind == TLC_DELTA_RAW;
         l->offset[range] += block.len;
     }
     return is_absolute;

@@ -86,7 +86,7 @@ int tlc_delta_read_head(tlc_delta *d, const uint8_t *p, size_t end, size_t *at, 
     if (!read || !are_flags(d, p[1]) || !tlc_delta_has_n(d->dtype, found))
         return 0;
     tlc_delta_of(d, d->dtype, found);
-    if (tlc_delta_size(d, found) > SIZE_MAX || end < tlc_delta_head_size(d))
+    if (tlc_delta_size(d, found) >= SIZE_MAX || end < tlc_delta_head_size(d))
         return 0;
     if (d->flags & TLC_DELTA_FLAG_DIGESTS && !(d->flags & TLC_DELTA_FLAG_NO_BASE)) {
         d->base_digest = tlc_load64(p + *at);
@@ -184,8 +184,6 @@ static int find_offsets(tlc_delta_reading *r)
         if (i < d->ranges.count && b == tlc_delta_range_start(r, i))
             r->offset[i++] = (size_t)at;
         at += tlc_delta_payload_size(d, b);
-        if (at > d->payloads_size)
-            return 0;
     }
     return at == d->payloads_size;
 }
@@ -198,8 +196,6 @@ tlc_status tlc_delta_check_blocks(tlc_delta_reading *r)
         return TLC_OK;
     if (!find_offsets(r))
         return tlc_delta_is_corrupt(r->d, "its blocks do not end where it ends");
-    if (!r->count)
-        return TLC_OK;
     tlc_ranges_run(&d->options.parallel, d->ranges.count, check_range, r);
     for (size_t i = 0; i < d->ranges.count; i++)
         if (!r->valid[i])

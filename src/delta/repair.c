@@ -11,7 +11,7 @@
 
 typedef enum state { AT_RESULT, AT_BASE, WITHIN, LOST } state;
 
-/* ---- where a call ended -------------------------------------------------------------------------------------------- */
+/* ---- where a call ended ------------------------------------------------------------------------------------------ */
 
 typedef struct search {
     const tlc_delta *d;
@@ -78,7 +78,7 @@ static size_t changes_made(const tlc_delta *d, const tlc_delta_block *block, con
     return s.found ? s.number : 0;
 }
 
-/* ---- blocks -------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 /* The state of the block of weights that begins with block b, whose payload is at `at`. *made: how many changes were
  * made, if WITHIN. */
@@ -134,7 +134,7 @@ void tlc_delta_apply_in_order(const tlc_delta_block *block, uint8_t *weights, si
         tlc_delta_block_apply(block, (tlc_delta_window){0, block->weights.n}, weights);
 }
 
-/* ---- all weights --------------------------------------------------------------------------------------------------- */
+/* ---- all weights ------------------------------------------------------------------------------------------------- */
 
 typedef struct repairing {
     tlc_delta_reading *r;

@@ -252,8 +252,8 @@ KERNEL(void, delta_move16, (void *weights, size_t n, const uint64_t *changed, co
 KERNEL(void, delta_move32, (void *weights, size_t n, const uint64_t *changed, const uint64_t *negative), avx2, avx512,
        neon)
 
-/* Weights of 16 bits as classes and extra bits (delta/payloads/dense.c, with a base), one of each for a weight: class is
- * the number of bits of |d|, bits are |d|, without its leading one where d > 0. */
+/* Weights of 16 bits as classes and extra bits (delta/payloads/dense.c, with a base), one of each for a weight: class
+ * is the number of bits of |d|, bits are |d|, without its leading one where d > 0. */
 KERNEL(void, delta_classes16, (const void *base, const void *next, size_t n, uint8_t *class, uint32_t *bits), avx2,
        avx2, scalar)
 

@@ -5,7 +5,7 @@
 #include "../support/exchange_member.h"
 #include "sample.h"
 
-/* ---- a list of changes --------------------------------------------------------------------------------------------- */
+/* ---- a list of changes ------------------------------------------------------------------------------------------- */
 
 typedef struct list {
     uint64_t *positions;
@@ -62,7 +62,7 @@ static tlc_status from_list(const sample *s, const list *l, const uint64_t *dige
                                   opt);
 }
 
-/* ---- frames of lists ----------------------------------------------------------------------------------------------- */
+/* ---- frames of lists --------------------------------------------------------------------------------------------- */
 
 static void require_same_frame(const sample *s, size_t every)
 {
@@ -231,7 +231,7 @@ TEST(wrong_lists)
     free(dst);
 }
 
-/* ---- frames as lists ----------------------------------------------------------------------------------------------- */
+/* ---- frames as lists --------------------------------------------------------------------------------------------- */
 
 /* x with all bits but the sign inverted if the sign is 1, if floats of these bits are ordered. */
 static uint64_t ordered(tlc_dtype dtype, uint64_t x, unsigned bits)

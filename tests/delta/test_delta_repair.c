@@ -23,7 +23,7 @@ static sample with_digests(tlc_dtype dtype, size_t n, int rarely, int has_base)
     return s;
 }
 
-/* ---- frames with digests of blocks --------------------------------------------------------------------------------- */
+/* ---- frames with digests of blocks ------------------------------------------------------------------------------- */
 
 TEST(frames)
 {
@@ -96,7 +96,7 @@ TEST(wrong_digests)
     sample_discard(&s);
 }
 
-/* ---- torn weights -------------------------------------------------------------------------------------------------- */
+/* ---- torn weights ------------------------------------------------------------------------------------------------ */
 
 /* A mapped file, which a child shares. */
 static uint8_t *shared(size_t size)
@@ -110,7 +110,8 @@ static uint8_t *shared(size_t size)
     return p;
 }
 
-/* A child applies the frame to the weights. page: it ends when it writes to this page of them; SIZE_MAX: it does not. */
+/* A child applies the frame to the weights. page: it ends when it writes to this page of them; SIZE_MAX: it does not.
+ * */
 static pid_t applying(const sample *s, uint8_t *weights, const tlc_delta_options *opt, size_t page)
 {
     const pid_t child = fork();
@@ -125,7 +126,8 @@ static pid_t applying(const sample *s, uint8_t *weights, const tlc_delta_options
     _exit(tlc_delta_apply(s->frame, s->len, s->dtype, weights, s->n, opt) != TLC_OK);
 }
 
-/* What the call left is said, and completed, or refused and left as it is: of 64 bits a block that has begun is lost. */
+/* What the call left is said, and completed, or refused and left as it is: of 64 bits a block that has begun is lost.
+ * */
 static int require_repaired(const sample *s, uint8_t *weights, const tlc_delta_options *opt)
 {
     const size_t size = weights_size(s->dtype, s->n);

@@ -30,7 +30,7 @@ static size_t value_size(void)
     return weight_bits(dtype) < 8 ? 1 : weight_bits(dtype) / 8;
 }
 
-/* ---- frames as lists ----------------------------------------------------------------------------------------------- */
+/* ---- frames as lists --------------------------------------------------------------------------------------------- */
 
 static uint64_t ordered(uint64_t x, unsigned bits)
 {
@@ -139,7 +139,7 @@ static tlc_status one_frame(const uint8_t *src, size_t len)
     return status;
 }
 
-/* ---- chains -------------------------------------------------------------------------------------------------------- */
+/* ---- chains ------------------------------------------------------------------------------------------------------ */
 
 typedef struct chain {
     uint8_t *frame[LINKS_MOST];
@@ -217,7 +217,7 @@ static void one_chain(const uint8_t *data, size_t size, int sealed)
         free(c.frame[i]);
 }
 
-/* ---- lists of weights ---------------------------------------------------------------------------------------------- */
+/* ---- lists of weights -------------------------------------------------------------------------------------------- */
 
 /* A copy of n weights, which are little-endian in the input, so that they are the same on every machine. */
 static uint8_t *weights_of(const uint8_t *src, size_t n)

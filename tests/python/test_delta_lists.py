@@ -52,7 +52,8 @@ class Lists(unittest.TestCase):
                 after = moved(base, 2)
                 at = numpy.flatnonzero(base != after).astype("i8")
                 digests = delta.digest(given(base, dtype), dtype=dtype), delta.digest(given(after, dtype), dtype=dtype)
-                whole, listed = [[given(bits, dtype) for bits in pair] for pair in ((base, after), (base[at], after[at]))]
+                pairs = (base, after), (base[at], after[at])
+                whole, listed = [[given(bits, dtype) for bits in pair] for pair in pairs]
                 made = delta.from_changes(at, *listed, N, dtype=dtype, digests=digests, threads=2)
                 self.assertEqual(made, delta.compress(*whole, dtype=dtype))
                 plain = delta.from_changes(torch.from_numpy(at), *listed, N, dtype=dtype)

@@ -488,8 +488,8 @@ def good():
 # of each frame: what changes, digests; x: it has all weights
 CHAINS = (('few 1', 'few 1'), ('few 2', 'many 1', 'few 2'), ('many 2', 'few 2', 'same 1'), ('few 0', 'few 1', 'one 1'),
           ('same 1', 'same 1'), ('few 1', 'x 1', 'few 1'), ('few 2', 'x 2', 'few 2'), ('any 1', 'few 1'),
-          ('few 1', 'any 1', 'many 1'), ('mixed 1', 'far 1', 'all 1'), ('all 0', 'all 0', 'all 0'), ('many 1', 'back 1'),
-          ('few 1', 'many 1', 'back 1', 'x 0'))
+          ('few 1', 'any 1', 'many 1'), ('mixed 1', 'far 1', 'all 1'), ('all 0', 'all 0', 'all 0'),
+          ('many 1', 'back 1'), ('few 1', 'many 1', 'back 1', 'x 0'))
 
 
 def chains():

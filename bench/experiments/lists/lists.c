@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * An experiment: what do deltas cost that are made of lists of changes, read as such, folded, or have digests of blocks?
- * bfloat16 weights are drawn; a share of them moves at each step, most by one unit in the last place, one in 16 by up to
- * six. Each figure is the median over rounds in which all calls are made in turns, on one thread.
+ * An experiment: what do deltas cost that are made of lists of changes, read as such, folded, or have digests of
+ * blocks? bfloat16 weights are drawn; a share of them moves at each step, most by one unit in the last place, one in 16
+ * by up to six. Each figure is the median over rounds in which all calls are made in turns, on one thread.
  */
 #include "../../lib/channel.h"
 #include "../../lib/common_options.h"

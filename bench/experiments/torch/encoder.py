@@ -162,7 +162,9 @@ def compare(base, after, dtype):
         n += len(difference)
         moved.append(difference[difference != 0])
     moved = np.concatenate(moved)
-    least = entropy([n - len(moved), len(moved)]) + entropy(np.unique(moved, return_counts=True)[1]) if len(moved) else 0
+    least = 0
+    if len(moved):
+        least = entropy([n - len(moved), len(moved)]) + entropy(np.unique(moved, return_counts=True)[1])
     return n, len(moved), delta, least, zstd
 
 

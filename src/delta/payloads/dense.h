@@ -13,8 +13,8 @@ int tlc_delta_dense_check(const tlc_delta_weights *w, const uint8_t *src, size_t
 void tlc_delta_dense_apply(const tlc_delta_weights *w, const uint8_t *src, size_t len, tlc_delta_window window,
                            uint8_t *weights);
 
-/* The units that differ from the base, some at a time. The payload has passed the check. Returns 0 if `take` has stopped
- * it. */
+/* The units that differ from the base, some at a time. The payload has passed the check. Returns 0 if `take` has
+ * stopped it. */
 int tlc_delta_dense_changes(const tlc_delta_weights *w, const uint8_t *src, size_t len, tlc_delta_take_changes take,
                             void *arg);
 #endif

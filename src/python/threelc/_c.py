@@ -145,8 +145,9 @@ class DeltaInfo(Structure):
 
 class DeltaPiece(Structure):
     _fields_ = [
-        ("struct_size", c_size_t), ("next", c_uint64), ("end", c_uint64), ("state", c_uint64), ("positions", POINTER(c_uint64)),
-        ("values", c_void_p), ("cap", c_size_t), ("k", c_size_t), ("are_values", c_int)]
+        ("struct_size", c_size_t), ("next", c_uint64), ("end", c_uint64), ("state", c_uint64),
+        ("positions", POINTER(c_uint64)), ("values", c_void_p), ("cap", c_size_t), ("k", c_size_t),
+        ("are_values", c_int)]
 
 
 class WeightsEntry(Structure):
@@ -322,8 +323,8 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_delta_check": (_status, c_void_p, c_size_t, c_int, _values, c_size_t, _delta),
     "tlc_delta_repair": (_status, c_void_p, c_size_t, c_int, _values, c_size_t, POINTER(c_uint64), _delta),
     "tlc_delta_changes_bound": (_status, c_int, c_size_t, c_size_t, _size_out),
-    "tlc_delta_from_changes": (_status, c_int, POINTER(c_uint64), _values, _values, c_size_t, c_size_t, POINTER(c_uint64),
-                               c_void_p, c_size_t, _size_out, _delta),
+    "tlc_delta_from_changes": (_status, c_int, POINTER(c_uint64), _values, _values, c_size_t, c_size_t,
+                               POINTER(c_uint64), c_void_p, c_size_t, _size_out, _delta),
     "tlc_delta_changes": (_status, c_void_p, c_size_t, c_int, c_size_t, POINTER(DeltaPiece), _delta),
     "tlc_delta_fold_bound": (_status, c_int, c_size_t, c_size_t, _size_out),
     "tlc_delta_fold": (_status, POINTER(c_void_p), POINTER(c_size_t), c_size_t, c_void_p, c_size_t, _size_out, _delta),

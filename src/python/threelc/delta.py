@@ -149,8 +149,8 @@ def apply_range(frame: Any, base: Any, out: Any, *, n: int, first: int, dtype: O
 
 def from_changes(positions: Any, before: Any, after: Any, n: int, *, dtype: Optional[DTypeLike] = None,
                  digests: Optional[Tuple[int, int]] = None, threads: Optional[int] = None) -> bytes:
-    """The delta that compress() would make, of the weights that differ: a GPU may find them, and no weights need to come
-    to the host.
+    """The delta that compress() would make, of the weights that differ: a GPU may find them, and the others need not
+    come to the host.
 
     positions: integers of 64 bits, which rise; before, after: the weights there, of dtypes as in compress(); of 4 bits
     one in the lower half of each byte. n: all weights. digests: digest() of the base and of the result, or None: the
@@ -166,8 +166,8 @@ def from_changes(positions: Any, before: Any, after: Any, n: int, *, dtype: Opti
     check_status(lib.tlc_delta_changes_bound(kind, k, whole(n, "n"), byref(bound)))
     frame = bytearray(bound.value)
     room = octets(frame, "frame", writable=True)
-    _call(threads, k, lib.tlc_delta_from_changes, kind, cast(at.address, POINTER(c_uint64)), source.address, target.address, k, n, pair,
-          room.address, room.size, byref(written))
+    _call(threads, k, lib.tlc_delta_from_changes, kind, cast(at.address, POINTER(c_uint64)), source.address,
+          target.address, k, n, pair, room.address, room.size, byref(written))
     return bytes(memoryview(frame)[:written.value])
 
 
@@ -177,8 +177,8 @@ def _listed(values: Any, dtype: Optional[DTypeLike], name: str) -> Tuple[Any, in
 
 
 def changes(frame: Any, *, first: int = 0, end: Optional[int] = None) -> Iterator[Changes]:
-    """The weights from `first` to `end` that differ, in rising order, from the delta alone; each piece has memory of its
-    own, of at most 65,536 weights.
+    """The weights from `first` to `end` that differ, in rising order, from the delta alone; each piece has memory of
+    its own, of at most 65,536 weights.
 
     A difference d is that of the weights as integers, modulo 2**bits: after = before + d. Floats of 4 to 32 bits are
     such integers once all bits but the sign are inverted where the sign is 1. numpy.frombuffer() and

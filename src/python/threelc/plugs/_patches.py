@@ -36,7 +36,8 @@ class Patch(NamedTuple):
 
 
 def pack(patches: Iterable[Patch], note: Any = None) -> bytes:
-    """note: anything that JSON has. ValueError names the tensor whose positions are not below its size, or come twice. Tensors may be on a GPU."""
+    """note: anything that JSON has. ValueError names the tensor whose positions are not below its size, or come twice.
+    Tensors may be on a GPU."""
     head: List[List[Any]] = []
     positions: List[numpy.ndarray[Any, Any]] = []
     values: Dict[str, List[Tensor]] = {}
