@@ -3,7 +3,7 @@
 #include "../lib/explain.h"
 #include "output.h"
 #include "patch.h"
-#include "printable.h"
+#include "models/printable.h"
 
 /* Where entries are written. Neighbours are often in the same file, so one stays open. */
 typedef struct applying {

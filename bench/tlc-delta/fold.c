@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "fold.h"
 #include "../lib/explain.h"
-#include "message.h"
+#include "models/message.h"
 #include "output.h"
-#include "printable.h"
+#include "models/printable.h"
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "in_place.h"
 #include "../lib/explain.h"
 #include "patch.h"
-#include "printable.h"
+#include "models/printable.h"
 #include <errno.h>
 #include <inttypes.h>
 #include <limits.h>

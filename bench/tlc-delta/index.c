@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "index.h"
 #include "../lib/explain.h"
-#include "json.h"
-#include "printable.h"
+#include "models/json.h"
+#include "models/printable.h"
 #include <limits.h>
 #include <string.h>
 

@@ -6,7 +6,7 @@
 #ifndef DELTA_INDEX_H
 #define DELTA_INDEX_H
 
-#include "model.h"
+#include "models/model.h"
 
 /* Whether the files that the indices of a model name are there. A copy or a checkpoint that is not complete may lack
  * some. Files of this name that are no such JSON are no indices. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 #include "info.h"
 #include "../lib/explain.h"
-#include "dtypes.h"
-#include "message.h"
-#include "model.h"
-#include "note.h"
-#include "printable.h"
+#include "models/dtypes.h"
+#include "models/message.h"
+#include "models/model.h"
+#include "models/note.h"
+#include "models/printable.h"
 #include <inttypes.h>
 #include <jansson.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "keep.h"
 #include "../lib/explain.h"
 #include "make.h"
-#include "printable.h"
+#include "models/printable.h"
 #include "signals.h"
 #include <dirent.h>
 #include <errno.h>

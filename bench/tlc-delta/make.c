@@ -2,11 +2,11 @@
 #include "make.h"
 #include "../lib/explain.h"
 #include "index.h"
-#include "message.h"
-#include "model.h"
-#include "note.h"
+#include "models/message.h"
+#include "models/model.h"
+#include "models/note.h"
 #include "output.h"
-#include "printable.h"
+#include "models/printable.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>

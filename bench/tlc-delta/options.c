@@ -4,7 +4,7 @@
 #include "../lib/explain.h"
 #include "../lib/parse.h"
 #include "../lib/threads.h"
-#include "dtypes.h"
+#include "models/dtypes.h"
 #include <getopt.h>
 #include <sched.h>
 #include <stddef.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "output.h"
 #include "../lib/explain.h"
-#include "printable.h"
+#include "models/printable.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "patch.h"
 #include "../lib/explain.h"
-#include "dtypes.h"
-#include "note.h"
-#include "printable.h"
+#include "models/dtypes.h"
+#include "models/note.h"
+#include "models/printable.h"
 #include <string.h>
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */

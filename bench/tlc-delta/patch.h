@@ -5,8 +5,8 @@
 #ifndef DELTA_PATCH_H
 #define DELTA_PATCH_H
 
-#include "message.h"
-#include "model.h"
+#include "models/message.h"
+#include "models/model.h"
 #include "run.h"
 
 typedef struct patch {

@@ -2,7 +2,7 @@
 #include "run.h"
 #include "../lib/explain.h"
 #include "../lib/program.h"
-#include "printable.h"
+#include "models/printable.h"
 #include "signals.h"
 #include <inttypes.h>
 #include <stdlib.h>

@@ -94,10 +94,10 @@ TLC_API tlc_status tlc_delta_check(const void *src, size_t len, tlc_dtype dtype,
  * file, from the same frame, which has block_digests: each block of 65,536 weights is at its base, or at its result, or
  * the call ended within it, and it is found how far it came (of weights of 64 bits such a block is lost). All blocks
  * are looked at before the first write. Weights that are the base, or the result, will do, too.
- * found: NULL, or 3 numbers: the blocks that are at the result, at the base, between them. Errors are those of tlc_delta_apply;
- * TLC_ERR_BASE: a block is none of these; TLC_ERR_PARAM: the frame has no digests of blocks. Against a machine that
- * loses power this helps only if what was written before is on the disk: then write the result beside the file, and
- * rename it. */
+ * found: NULL, or 3 numbers: the blocks that are at the result, at the base, between them.
+ * Errors are those of tlc_delta_apply; TLC_ERR_BASE: a block is none of these; TLC_ERR_PARAM: the frame has no digests
+ * of blocks. Against a machine that loses power this helps only if what was written before is on the disk: then write
+ * the result beside the file, and rename it. */
 TLC_API tlc_status tlc_delta_repair(const void *src, size_t len, tlc_dtype dtype, void *weights, size_t n,
                                     uint64_t *found, const tlc_delta_options *opt);
 

@@ -180,14 +180,18 @@ TEST(heads)
         {TLC_ERR_CORRUPT, 5, {'D', 2, 0x10, 255, 7}},
         {TLC_ERR_CORRUPT, 5, {'D', 2, 0x10, 5, 7}}, /* odd, and two weights a byte */
         {TLC_ERR_CORRUPT, 5, {'D', 2, 0x10, 7, 7}},
+        {TLC_ERR_CORRUPT, 5, {'D', 3, 0x10, 7, 8}}, /* digests of no blocks */
+        {TLC_ERR_CORRUPT, 5, {'D', 3, 0x34, 7, 8}},
+        {TLC_ERR_CORRUPT, 13, {'D', 2, 0x10, 10, 128, 128, 128, 128, 128, 128, 128, 128, 32}}, /* 2^64 bytes */
         {TLC_ERR_VERSION, 5, {'D', 0, 0x10, 7, 8}},
+        {TLC_ERR_VERSION, 5, {'D', 4, 0x10, 7, 8}},
         {TLC_ERR_CORRUPT, 5, {'d', 2, 0x10, 7, 8}},
     };
 
     for (size_t i = 0; i < COUNT(heads); i++) {
         const size_t len = heads[i].size + CHECKSUM;
         tlc_delta_info info = {.struct_size = sizeof info};
-        uint8_t frame[20];
+        uint8_t frame[24];
         at = (place){.i = i};
         memcpy(frame, heads[i].bytes, heads[i].size);
         blob_seal(frame, len);

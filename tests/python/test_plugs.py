@@ -117,7 +117,7 @@ class Xor(unittest.TestCase):
         skyrl.install(module)
         self.assertIs(module.compress_bytes, skyrl.compress_bytes)
         self.assertIs(module.decompress_bytes, skyrl.decompress_bytes)
-        with self.assertRaisesRegex(AttributeError, "checkpoint module"):
+        with self.assertRaisesRegex(AttributeError, "is it SkyRL's checkpoint_io"):
             skyrl.install(types.ModuleType("other"))
 
 

@@ -32,5 +32,5 @@ def install(*modules: ModuleType) -> None:
     for module in modules:
         for function in compress_bytes, decompress_bytes:
             if not hasattr(module, function.__name__):
-                raise AttributeError(f"{module.__name__} has no {function.__name__}: is it SkyRL's module of checkpoints?")
+                raise AttributeError(f"{module.__name__} has no {function.__name__}: is it SkyRL's checkpoint_io?")
             setattr(module, function.__name__, function)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "mapped.h"
-#include "../lib/explain.h"
+#include "../../lib/explain.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdint.h>

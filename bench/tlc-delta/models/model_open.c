@@ -2,7 +2,7 @@
  *
  * Models that are there: files and folders.
  */
-#include "../lib/explain.h"
+#include "../../lib/explain.h"
 #include "dtypes.h"
 #include "model.h"
 #include "printable.h"

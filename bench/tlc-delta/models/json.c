@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "json.h"
-#include "../lib/explain.h"
+#include "../../lib/explain.h"
 #include "printable.h"
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "safetensors.h"
-#include "../lib/explain.h"
+#include "../../lib/explain.h"
 #include "json.h"
 #include "printable.h"
 #include <inttypes.h>

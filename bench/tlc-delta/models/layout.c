@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "layout.h"
-#include "../lib/explain.h"
+#include "../../lib/explain.h"
 #include "printable.h"
 #include <inttypes.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "kinds.h"
-#include "../lib/explain.h"
+#include "../../lib/explain.h"
 #include "dtypes.h"
 #include "npy_layout.h"
 #include "safetensors.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "model.h"
-#include "../lib/explain.h"
+#include "../../lib/explain.h"
 #include "dtypes.h"
 #include "printable.h"
 #include <inttypes.h>

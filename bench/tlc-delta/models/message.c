@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "message.h"
-#include "../lib/explain.h"
+#include "../../lib/explain.h"
 #include "printable.h"
 #include <errno.h>
 #include <string.h>

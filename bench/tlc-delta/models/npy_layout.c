@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "npy_layout.h"
-#include "../lib/npy_header.h"
+#include "../../lib/npy_header.h"
 #include "dtypes.h"
 #include <string.h>
 

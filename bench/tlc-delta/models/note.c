@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "note.h"
-#include "../lib/explain.h"
+#include "../../lib/explain.h"
 #include "dtypes.h"
 #include "json.h"
 #include "printable.h"
