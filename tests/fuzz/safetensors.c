@@ -5,8 +5,8 @@
  * same.
  */
 #include "../../bench/lib/explain.h"
-#include "../../bench/tlc-delta/dtypes.h"
-#include "../../bench/tlc-delta/note.h"
+#include "../../bench/tlc-delta/models/dtypes.h"
+#include "../../bench/tlc-delta/models/note.h"
 #include "fuzz.h"
 
 enum { MOST_INPUT = 1 << 17 };

@@ -3,8 +3,8 @@
  * The weights of a file, which is little-endian, in the byte order of this machine, and back.
  */
 #include "../../bench/lib/explain.h"
-#include "../../bench/tlc-delta/dtypes.h"
-#include "../../bench/tlc-delta/model.h"
+#include "../../bench/tlc-delta/models/dtypes.h"
+#include "../../bench/tlc-delta/models/model.h"
 #include "../support/support.h"
 #include <unistd.h>
 

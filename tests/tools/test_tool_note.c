@@ -4,7 +4,7 @@
  * can have.
  */
 #include "../../bench/lib/explain.h"
-#include "../../bench/tlc-delta/note.h"
+#include "../../bench/tlc-delta/models/note.h"
 #include "../support/support.h"
 
 static bool reads(const char *note, model *m)
