@@ -2,6 +2,7 @@
 #include "weights.h"
 #include "../lib/explain.h"
 #include "quantize.h"
+#include "weights_model.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -112,11 +113,14 @@ static char *last_part(const char *path)
 bool weights_load(source *s, char *path, char *why)
 {
     char reason[WHY_SIZE];
-    bool ok = source_list(s, &path, 1, why) && choose_dtype(s, why);
+    bool ok;
 
     s->run = last_part(path);
-    if (ok && !s->run)
-        ok = explain(why, "out of memory");
+    if (!s->run)
+        return explain(why, "out of memory");
+    if (weights_is_model(path))
+        return weights_load_model(s, path, why);
+    ok = source_list(s, &path, 1, why) && choose_dtype(s, why);
     for (size_t i = 0, left; ok && i < s->count; i += s->count == left) {
         left = s->count;
         ok = load_tensor(s, i, reason) || explain(why, "%s: %s", s->tensors[i].path, reason);

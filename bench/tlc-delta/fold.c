@@ -109,7 +109,7 @@ static bool fold_entry(folding *f, uint64_t i, char *why)
         return false;
     if (!run_goes_on(f->run, i, last->in.info.count, entry.name, "fold", why))
         return false;
-    const tensor t = {.dtype = entry.dtype, .dims = entry.dims, .shape = (uint64_t *)(uintptr_t)entry.shape};
+    const layout_tensor t = {.dtype = entry.dtype, .dims = entry.dims, .shape = (uint64_t *)(uintptr_t)entry.shape};
     return collect(f, &entry, frame, &first, why) && fold(f, &entry, first, &len, why) &&
            message_out_add(&f->out, entry.name, &t, f->frame.bytes, len, why);
 }

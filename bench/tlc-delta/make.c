@@ -32,7 +32,7 @@ static const uint8_t *weights_of(const model *m, const model_entry *e, buffer *b
     return b->bytes;
 }
 
-static bool has_same_shape(const tensor *a, const tensor *b)
+static bool has_same_shape(const layout_tensor *a, const layout_tensor *b)
 {
     return a->dtype == b->dtype && a->dims == b->dims && !memcmp(a->shape, b->shape, a->dims * sizeof *a->shape);
 }
@@ -41,9 +41,9 @@ static bool add_entry(making *m, const model_entry *e, bool *has_base, char *why
 {
     char message[TLC_MESSAGE_SIZE] = "", text[PRINTABLE_SIZE];
     const tlc_delta_options options = run_options(m->run, message);
-    const tensor next = model_tensor(&m->next, e);
+    const layout_tensor next = model_tensor(&m->next, e);
     const model_entry *before = model_find(&m->base, e->name);
-    const tensor base = before ? model_tensor(&m->base, before) : (tensor){.n = 0};
+    const layout_tensor base = before ? model_tensor(&m->base, before) : (layout_tensor){.n = 0};
     const uint8_t *next_weights, *base_weights = NULL;
     size_t bound, len = 0;
 

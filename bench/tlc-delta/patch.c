@@ -54,7 +54,7 @@ static bool find_base(patch *p, const tlc_weights_entry *entry, const model_entr
 {
     if (!e)
         return patch_refuse(p, entry->name, "the base does not have it", why);
-    const tensor t = model_tensor(&p->base, e);
+    const layout_tensor t = model_tensor(&p->base, e);
     if (t.dtype != entry->dtype || t.n != entry->n)
         return patch_refuse(p, entry->name, "in the base it has another dtype or shape", why);
     *weights = model_weights(&p->base, e);
@@ -130,7 +130,7 @@ bool patch_at(patch *p, size_t i, tlc_weights_entry *entry, const void **frame, 
         return false;
     if (strcmp(e->name, entry->name) != 0)
         return patch_refuse(p, entry->name, "its files do not have it", why);
-    const tensor t = model_tensor(&p->next, e);
+    const layout_tensor t = model_tensor(&p->next, e);
     return (t.dtype == entry->dtype && t.dims == entry->dims && t.n == entry->n &&
             !memcmp(t.shape, entry->shape, t.dims * sizeof *t.shape)) ||
            patch_refuse(p, entry->name, "its dtype or shape are not those of the file", why);

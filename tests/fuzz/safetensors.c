@@ -21,7 +21,7 @@ static void explained(const char *why)
 }
 
 /* A tensor is as long as its weights, and these as many as its shape says. */
-static void check_tensor(const tensor *t)
+static void check_tensor(const layout_tensor *t)
 {
     uint64_t product = 1;
 
@@ -65,7 +65,7 @@ static void check_file(file_kind kind, const uint8_t *data, size_t size)
         return;
     }
     for (size_t i = 0; i < found.count; i++) {
-        const tensor *t = &found.tensors[i];
+        const layout_tensor *t = &found.tensors[i];
         require(t->offset >= end && t->offset <= size && t->size <= size - t->offset);
         end = t->offset + t->size;
         used += t->size;

@@ -21,7 +21,7 @@ static void load(tlc_dtype dtype, uint8_t weights[16])
     assert_true(model_open(&m, path, &dtype, why));
     assert_int_equal(m.count, 1);
     assert_string_equal(m.entries[0].name, "data");
-    const tensor t = model_tensor(&m, &m.entries[0]);
+    const layout_tensor t = model_tensor(&m, &m.entries[0]);
     assert_int_equal(t.n * dtype_bits(dtype), 8 * sizeof file);
     model_load(&m, &m.entries[0], weights);
     const uint8_t *direct = model_weights(&m, &m.entries[0]);

@@ -24,7 +24,7 @@ file_kind kind_of(const char *path, const uint8_t *bytes, uint64_t len)
 /* All of the file is one tensor. */
 static bool find_raw(tlc_dtype dtype, uint64_t size, layout *l, char *why)
 {
-    const tensor t = {.dtype = dtype, .n = dtype_count(dtype, size), .size = size};
+    const layout_tensor t = {.dtype = dtype, .n = dtype_count(dtype, size), .size = size};
 
     if (dtype_bits(dtype) > 8 && size % (dtype_bits(dtype) / 8))
         return explain(why, "its %" PRIu64 " bytes are not a multiple of %u", size, dtype_bits(dtype) / 8);

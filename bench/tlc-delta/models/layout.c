@@ -31,13 +31,13 @@ bool layout_rest(const layout *l, uint64_t file_size, size_t *at, uint64_t *offs
     return false;
 }
 
-bool layout_add(layout *l, const tensor *t, const uint64_t *shape, char *why)
+bool layout_add(layout *l, const layout_tensor *t, const uint64_t *shape, char *why)
 {
     const size_t dims = shape ? t->dims : 1;
-    tensor added = *t;
+    layout_tensor added = *t;
 
     if ((l->count & (l->count - 1)) == 0) { /* full at powers of two */
-        tensor *more = realloc(l->tensors, (l->count ? 2 * l->count : 1) * sizeof *more);
+        layout_tensor *more = realloc(l->tensors, (l->count ? 2 * l->count : 1) * sizeof *more);
         if (!more)
             return explain(why, "out of memory");
         l->tensors = more;
@@ -61,14 +61,14 @@ bool layout_add(layout *l, const tensor *t, const uint64_t *shape, char *why)
 /* Empty tensors come before the one that begins where they are. */
 static int by_place(const void *left, const void *right)
 {
-    const tensor *a = left, *b = right;
+    const layout_tensor *a = left, *b = right;
 
     if (a->offset != b->offset)
         return a->offset < b->offset ? -1 : 1;
     return (a->size > b->size) - (a->size < b->size);
 }
 
-static const char *name_of(const tensor *t, char text[PRINTABLE_SIZE])
+static const char *name_of(const layout_tensor *t, char text[PRINTABLE_SIZE])
 {
     return t->name ? printable(text, t->name) : "its tensor";
 }
@@ -81,7 +81,7 @@ bool layout_settle(layout *l, uint64_t first, uint64_t file_size, char *why)
     if (l->count)
         qsort(l->tensors, l->count, sizeof *l->tensors, by_place);
     for (size_t i = 0; i < l->count; i++) {
-        const tensor *t = &l->tensors[i];
+        const layout_tensor *t = &l->tensors[i];
         if (t->offset < first || t->offset > file_size || t->size > file_size - t->offset)
             return explain(why, "%s is at bytes %" PRIu64 " to %" PRIu64 ", the file has %" PRIu64, name_of(t, a),
                            t->offset, t->offset + t->size, file_size);

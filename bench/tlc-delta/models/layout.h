@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <threelc/weights.h>
 
-typedef struct tensor {
+typedef struct layout_tensor {
     char *name;      /* NULL: that of its file */
     tlc_dtype dtype; /* as which its bytes travel */
     size_t dims;
@@ -18,12 +18,12 @@ typedef struct tensor {
     uint64_t n;      /* weights */
     uint64_t offset; /* in the file */
     uint64_t size;   /* bytes */
-} tensor;
+} layout_tensor;
 
 typedef struct layout {
     size_t count;
-    tensor *tensors; /* by offset; they do not overlap */
-    uint64_t rest;   /* bytes of the file that are in no tensor */
+    layout_tensor *tensors; /* by offset; they do not overlap */
+    uint64_t rest;          /* bytes of the file that are in no tensor */
 } layout;
 
 void layout_free(layout *l);
@@ -34,7 +34,7 @@ bool layout_rest(const layout *l, uint64_t file_size, size_t *at, uint64_t *offs
 
 /* Adds a tensor, with a copy of its name and shape. shape NULL: it has one dimension of n weights. false: out of
  * memory. */
-bool layout_add(layout *l, const tensor *t, const uint64_t *shape, char *why);
+bool layout_add(layout *l, const layout_tensor *t, const uint64_t *shape, char *why);
 
 /* Sorts the tensors. They must lie between `first` and file_size, and not overlap. */
 bool layout_settle(layout *l, uint64_t first, uint64_t file_size, char *why);

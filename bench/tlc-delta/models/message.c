@@ -70,7 +70,7 @@ bool message_out_begin(message_out *m, int fd, const message_id *id, uint64_t co
     return tlc_weights_writer_create(&m->writer, &config) == TLC_OK || out_failed(m, why);
 }
 
-bool message_out_add(message_out *m, const char *name, const tensor *t, const void *frame, size_t len, char *why)
+bool message_out_add(message_out *m, const char *name, const layout_tensor *t, const void *frame, size_t len, char *why)
 {
     tlc_weights_entry entry;
 

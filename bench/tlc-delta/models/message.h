@@ -31,7 +31,8 @@ bool message_id_after(message_id *id, const char *before, char *why);
 /* Begins a message of `count` entries in a file. Always close it. */
 bool message_out_begin(message_out *m, int fd, const message_id *id, uint64_t count, const void *note, size_t note_len,
                        char *why);
-bool message_out_add(message_out *m, const char *name, const tensor *t, const void *frame, size_t len, char *why);
+bool message_out_add(message_out *m, const char *name, const layout_tensor *t, const void *frame, size_t len,
+                     char *why);
 bool message_out_finish(message_out *m, uint64_t *size, char *why);
 void message_out_close(message_out *m);
 

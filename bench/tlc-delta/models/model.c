@@ -163,16 +163,16 @@ const model_entry *model_find(const model *m, const char *name)
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
 
-tensor model_tensor(const model *m, const model_entry *e)
+layout_tensor model_tensor(const model *m, const model_entry *e)
 {
     const layout *l = &m->files[e->file].layout;
 
     if (e->tensor == MODEL_REST)
-        return (tensor){.dtype = TLC_U8,
-                        .dims = 1,
-                        .shape = (uint64_t *)(uintptr_t)&l->rest,
-                        .n = l->rest,
-                        .size = l->rest};
+        return (layout_tensor){.dtype = TLC_U8,
+                               .dims = 1,
+                               .shape = (uint64_t *)(uintptr_t)&l->rest,
+                               .n = l->rest,
+                               .size = l->rest};
     return l->tensors[e->tensor];
 }
 
@@ -191,7 +191,7 @@ uint8_t *model_weights(const model *m, const model_entry *e)
 {
     static uint8_t none; /* where files without a byte begin */
     const model_file *file = &m->files[e->file];
-    const tensor t = model_tensor(m, e);
+    const layout_tensor t = model_tensor(m, e);
     uint64_t offset = 0, len = 0;
     size_t at = 0;
 
@@ -204,7 +204,7 @@ uint8_t *model_weights(const model *m, const model_entry *e)
 void model_load(const model *m, const model_entry *e, uint8_t *weights)
 {
     const model_file *file = &m->files[e->file];
-    const tensor t = model_tensor(m, e);
+    const layout_tensor t = model_tensor(m, e);
     uint64_t offset, len, done = 0;
 
     for (size_t at = 0; model_part(m, e, &at, &offset, &len); done += len)

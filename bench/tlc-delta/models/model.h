@@ -56,7 +56,7 @@ model_file *model_find_file(const model *m, const char *path);   /* NULL: there 
 const model_entry *model_find(const model *m, const char *name); /* NULL: there is none */
 
 /* What an entry is: of the rest bytes. Its name is not set. */
-tensor model_tensor(const model *m, const model_entry *e);
+layout_tensor model_tensor(const model *m, const model_entry *e);
 
 /* The parts of an entry in its file: *at is 0 for the first one. false: there is no other one. */
 bool model_part(const model *m, const model_entry *e, size_t *at, uint64_t *offset, uint64_t *len);

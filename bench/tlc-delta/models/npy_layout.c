@@ -29,7 +29,7 @@ bool npy_find(const uint8_t *bytes, uint64_t len, uint64_t size, layout *l, uint
     if (!npy_parse_header(bytes, have, size, &h, why) && !h.other_dtype)
         return false;
     *first = h.offset;
-    tensor t = {.dtype = h.dtype, .dims = h.dims, .offset = h.offset};
+    layout_tensor t = {.dtype = h.dtype, .dims = h.dims, .offset = h.offset};
     const bool swapped = h.descr[1] == '>'; /* whatever order this machine has */
     if (!h.other_dtype && !swapped) {
         t.n = h.rows * h.cols;

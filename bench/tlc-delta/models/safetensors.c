@@ -80,7 +80,7 @@ static bool take_shape(const json_t *array, uint64_t shape[TLC_WEIGHTS_DIMS_MAX]
 }
 
 /* Adds a tensor of a dtype that is known. t: its name, offset and size. */
-static bool add_known(layout *l, tensor *t, const struct known_dtype *known, const json_t *array, char *why)
+static bool add_known(layout *l, layout_tensor *t, const struct known_dtype *known, const json_t *array, char *why)
 {
     char name[PRINTABLE_SIZE];
     uint64_t shape[TLC_WEIGHTS_DIMS_MAX], values, bits;
@@ -110,7 +110,7 @@ static bool add_tensor(layout *l, const char *name, const json_t *entry, uint64_
     if (!dtype || !take_offsets(json_object_get(entry, "data_offsets"), &begin, &end))
         return explain(why, "%s: its dtype or data_offsets are missing or malformed", printable(text, name));
     /* a header ends below 2^63 + 100,000,008 */
-    tensor t = {.name = (char *)(uintptr_t)name, .offset = header + begin, .size = end - begin};
+    layout_tensor t = {.name = (char *)(uintptr_t)name, .offset = header + begin, .size = end - begin};
     const struct known_dtype *known = find_dtype(dtype);
     if (known)
         return add_known(l, &t, known, json_object_get(entry, "shape"), why);
