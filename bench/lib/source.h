@@ -119,8 +119,8 @@ static inline const void *tensor_step(const tensor *t, size_t step)
 
 static inline const char *dtype_name(tlc_dtype dtype)
 {
-    static const char *const names[] = {"f32", "f16", "bf16", "f8_e4m3", "f8_e5m2", "f4_e2m1", "u8",
-                                        "u4",  "i32", "i64",  "f64"};
+    static const char *const names[] = {"f32", "f16", "bf16", "f8_e4m3", "f8_e5m2", "f4_e2m1",
+                                        "u8",  "u4",  "i32",  "i64",     "f64"};
     return names[dtype];
 }
 

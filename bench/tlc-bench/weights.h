@@ -22,8 +22,8 @@ typedef struct weight_moves {
 /* "adam" or "adam:lr=NUMBER". Without a number there are rates at which 1% to 60% of bfloat16 weights change. */
 bool weights_parse(const char *text, weight_moves *moves);
 
-/* A file or a folder, of .safetensors files or of files as source.h has them: tensors of any shape. Of a folder those are left out (source.h) that have another dtype than most
- * weights. */
+/* A file or a folder, of .safetensors files or of files as source.h has them: tensors of any shape. Those of a folder
+ * or a model are left out (source.h) that have another dtype than most weights. */
 bool weights_load(source *s, char *path, char *why);
 
 /* Whether next has the tensors of base: the same sizes and, of folders, the same names. */

@@ -148,7 +148,7 @@ static tlc_status apply_weights(const void *src, size_t len, tlc_dtype dtype, co
         status = check_window(&d, dtype, n, first, count);
     if (!status)
         status = tlc_delta_not_null(&d, out_name, out, size_name, count);
-    if (!status && base && count && overlap(base, out, (size_t)tlc_delta_size(&d, count)))
+    if (!status && base && overlap(base, out, (size_t)tlc_delta_size(&d, count)))
         status = TLC_FAIL(&d.why, TLC_ERR_PARAM, "base and out share memory, but are not the same");
     if (!status)
         status = tlc_delta_isa(&d);
@@ -156,7 +156,7 @@ static tlc_status apply_weights(const void *src, size_t len, tlc_dtype dtype, co
         return status;
     tlc_float_mode mode = tlc_float_enter();
     status = read_range(&r, src, len, dtype, n, first, count);
-    if (!status && count)
+    if (!status)
         apply(&r);
     tlc_float_leave(mode);
     return status;

@@ -71,8 +71,7 @@ FORCED tlc_delta_symbol symbol_of(shape s, const uint8_t *base, const uint8_t *n
     switch (meaning_of(s)) {
     case SMALL: {
         const uint32_t before = s.has_base ? tlc_ordered(tlc_weight_load(base, i, s.unit), s.unit) : 0;
-        const uint32_t after = s.has_base ? tlc_ordered(x, s.unit) : x;
-        return (tlc_delta_symbol){(after - before) & tlc_unit_mask(s.unit), 0};
+        return (tlc_delta_symbol){(tlc_ordered(x, s.unit) - before) & tlc_unit_mask(s.unit), 0};
     }
     case LENGTH:
         if (s.has_base)
@@ -302,7 +301,7 @@ FORCED void apply_one(shape s, uint8_t *weights, size_t i, unsigned class, uint3
         if (s.has_base)
             before = tlc_ordered(tlc_weight_load(weights, i, s.unit), s.unit);
         before = (before + class) & tlc_unit_mask(s.unit);
-        tlc_weight_store(weights, i, s.unit, s.has_base ? tlc_ordered(before, s.unit) : before);
+        tlc_weight_store(weights, i, s.unit, tlc_ordered(before, s.unit));
         return;
     case LENGTH:
         if (!s.has_base)

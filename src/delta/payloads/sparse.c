@@ -53,7 +53,7 @@ static int take_long(tlc_bit_reader *reader, unsigned r, uint64_t *v)
 {
     const unsigned rest = (unsigned)__builtin_clzll(~tlc_bits_window(reader) | 1);
 
-    if (rest > 32 || rest + r > WINDOW)
+    if (rest + r > WINDOW)
         return 0;
     reader->bit += rest + 1;
     *v = (tlc_bits_window(reader) >> (64 - rest - r) | (uint64_t)1 << (rest + r)) - ((uint64_t)1 << r);
