@@ -31,6 +31,12 @@ static inline uint64_t tlc_load64(const void *src)
     return tlc_load32(src) | (uint64_t)tlc_load32((const uint8_t *)src + 4) << 32;
 }
 
+/* Do two pieces of memory of this size share a part, without being the same? */
+static inline int tlc_overlap(const void *a, const void *b, size_t size)
+{
+    return a != b && (uintptr_t)a < (uintptr_t)b + size && (uintptr_t)b < (uintptr_t)a + size;
+}
+
 /* How many bits are 1. Without a flag for the instruction, __builtin_popcountll would be a call. */
 static inline unsigned tlc_count_ones(uint64_t x)
 {

@@ -128,11 +128,6 @@ static tlc_status check_window(tlc_delta *d, tlc_dtype dtype, size_t n, size_t f
     return TLC_OK;
 }
 
-static int overlap(const uint8_t *a, const uint8_t *b, size_t size)
-{
-    return a != b && (uintptr_t)a < (uintptr_t)b + size && (uintptr_t)b < (uintptr_t)a + size;
-}
-
 /* out_name, size_name: of out and count, for messages. */
 static tlc_status apply_weights(const void *src, size_t len, tlc_dtype dtype, const void *base, void *out, size_t n,
                                 size_t first, size_t count, const tlc_delta_options *opt, const char *out_name,
@@ -148,7 +143,7 @@ static tlc_status apply_weights(const void *src, size_t len, tlc_dtype dtype, co
         status = check_window(&d, dtype, n, first, count);
     if (!status)
         status = tlc_delta_not_null(&d, out_name, out, size_name, count);
-    if (!status && base && overlap(base, out, (size_t)tlc_delta_size(&d, count)))
+    if (!status && base && tlc_overlap(base, out, (size_t)tlc_delta_size(&d, count)))
         status = TLC_FAIL(&d.why, TLC_ERR_PARAM, "base and out share memory, but are not the same");
     if (!status)
         status = tlc_delta_isa(&d);
@@ -179,14 +174,8 @@ tlc_status tlc_delta_check(const void *src, size_t len, tlc_dtype dtype, const v
 {
     tlc_delta d;
     tlc_delta_reading r = {.d = &d, .base = weights};
-    tlc_status status = tlc_delta_begin(&d, dtype, n, opt);
+    tlc_status status = tlc_delta_begin_reading(&d, src, len, dtype, weights, n, opt);
 
-    if (!status)
-        status = tlc_delta_not_null(&d, "src", src, "len", len);
-    if (!status)
-        status = tlc_delta_not_null(&d, "weights", weights, "n", n);
-    if (!status)
-        status = tlc_delta_isa(&d);
     if (status)
         return status;
     tlc_float_mode mode = tlc_float_enter();

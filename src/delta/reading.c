@@ -4,6 +4,18 @@
 #include "../common/bytes.h"
 #include "../frames/formats.h"
 
+tlc_status tlc_delta_begin_reading(tlc_delta *d, const void *src, size_t len, tlc_dtype dtype, const void *weights,
+                                   size_t n, const tlc_delta_options *opt)
+{
+    tlc_status status = tlc_delta_begin(d, dtype, n, opt);
+
+    if (!status)
+        status = tlc_delta_not_null(d, "src", src, "len", len);
+    if (!status)
+        status = tlc_delta_not_null(d, "weights", weights, "n", n);
+    return status ? status : tlc_delta_isa(d);
+}
+
 /* Is the delta for these n weights of dtype? read: its n was read. */
 static tlc_status check_fit(tlc_delta *d, int read, const size_t *n, tlc_dtype dtype)
 {

@@ -7,6 +7,10 @@
 
 #include "delta_frame.h"
 
+/* Begins a call that reads a frame for n weights of dtype, and checks what all such calls do of their arguments. */
+tlc_status tlc_delta_begin_reading(tlc_delta *d, const void *src, size_t len, tlc_dtype dtype, const void *weights,
+                                   size_t n, const tlc_delta_options *opt);
+
 /* Reads the head, from byte 2 on. Returns 0 if no frame has it. end: of the bytes, or where the checksum begins. *at:
  * where the head ends. *expected: TLC_OK if n and dtype are those of the caller. */
 int tlc_delta_read_head(tlc_delta *d, const uint8_t *p, size_t end, size_t *at, const size_t *n, tlc_dtype dtype,

@@ -224,14 +224,8 @@ tlc_status tlc_delta_repair(const void *src, size_t len, tlc_dtype dtype, void *
 {
     tlc_delta d;
     tlc_delta_reading r = {.d = &d, .base = weights, .out = weights};
-    tlc_status status = tlc_delta_begin(&d, dtype, n, opt);
+    tlc_status status = tlc_delta_begin_reading(&d, src, len, dtype, weights, n, opt);
 
-    if (!status)
-        status = tlc_delta_not_null(&d, "src", src, "len", len);
-    if (!status)
-        status = tlc_delta_not_null(&d, "weights", weights, "n", n);
-    if (!status)
-        status = tlc_delta_isa(&d);
     if (status)
         return status;
     if (found)

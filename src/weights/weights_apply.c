@@ -3,6 +3,7 @@
  * Messages of weights: taken by a receiver, all of them or none.
  */
 #include "../codec/arguments.h"
+#include "../common/bytes.h"
 #include "../delta/delta_frame.h"
 #include "weights_reader.h"
 #include "weights_view.h"
@@ -14,11 +15,6 @@ typedef struct applying {
     void *frame; /* memory for one */
     size_t cap;
 } applying;
-
-static int overlap(const uint8_t *a, const uint8_t *b, size_t size)
-{
-    return a != b && (uintptr_t)a < (uintptr_t)b + size && (uintptr_t)b < (uintptr_t)a + size;
-}
 
 /* What each entry goes through, for which the receiver has a place; the entry is in r->slot. */
 typedef tlc_status pass(const applying *a, const tlc_weights_place *place);
@@ -47,7 +43,7 @@ static tlc_status find_place(const applying *a, const tlc_weights_slot *slot, tl
     if (!place->base)
         return TLC_FAIL(why, TLC_ERR_PARAM, "%.200s: base is NULL, but the delta has one", e->name);
     tlc_delta_of(&d, e->dtype, e->n);
-    return overlap(place->base, place->out, (size_t)tlc_delta_size(&d, place->count))
+    return tlc_overlap(place->base, place->out, (size_t)tlc_delta_size(&d, place->count))
                ? TLC_FAIL(why, TLC_ERR_PARAM, "%.200s: base and out share memory, but are not the same", e->name)
                : TLC_OK;
 }
