@@ -179,7 +179,7 @@ TEST(torn_at_a_page)
             }
             uint8_t *weights = shared(size);
             FOR_EACH_ISA(isa)
-                for (size_t i = 0; i < pages; i += quick() ? 41 : 13) {
+                for (size_t i = 0; i < pages; i += quick() ? 41 : 29) {
                     tlc_delta_options opt = {.struct_size = sizeof opt, .isa = isa};
                     int how;
                     at = (place){.dtype = dtype, .n = s.n, .i = i, .isa = isa};
