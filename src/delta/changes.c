@@ -143,7 +143,7 @@ static tlc_status read_blocks(tlc_delta *d, size_t b, uint64_t *at, tlc_delta_bl
 static tlc_status fill_piece(tlc_delta *d, tlc_delta_piece *piece, uint64_t *at)
 {
     filling f = {.d = d, .piece = piece, .size = value_size(d)};
-    tlc_delta_block blocks[2];
+    tlc_delta_block blocks[2] = {{.kind = TLC_DELTA_SAME}};
 
     while (piece->next < piece->end) {
         const size_t b = (size_t)(piece->next / TLC_DELTA_BLOCK) * tlc_delta_planes(d);
