@@ -100,7 +100,7 @@ TEST(folds)
 
     FOR_EACH_WEIGHT_DTYPE(dtype)
         for (size_t i = 0; i < COUNT(chains); i++)
-            for (size_t k = quick() ? 1 : 0; k < COUNT(sizes) - (size_t)quick(); k++) {
+            for (size_t k = quick() ? 1 : 0; k < (quick() ? 3 : COUNT(sizes)); k++) {
                 chain c = chain_made(dtype, sizes[k], chains[i], NULL);
                 at = (place){.dtype = dtype, .n = c.n, .i = i};
                 compared += (size_t)require_folds(&c, 0, c.count, NULL);

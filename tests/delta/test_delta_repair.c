@@ -203,7 +203,7 @@ TEST(killed)
 {
     enum { BLOCKS = 40 };
     sample s = {.dtype = TLC_BF16, .n = BLOCKS * BLOCK};
-    const size_t size = weights_size(s.dtype, s.n), turns = test_argument ? (size_t)atoi(test_argument) / 2
+    const size_t size = weights_size(s.dtype, s.n), turns = test_argument ? (size_t)strtoul(test_argument, NULL, 10) / 2
                                                             : quick()     ? 4
                                                                           : 60;
     uint8_t *weights = shared(size);

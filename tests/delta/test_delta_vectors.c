@@ -58,8 +58,8 @@ enum { LINKS_MOST = 8 };
 static void folded(const line *r, const tlc_delta_options *opt)
 {
     const tlc_status want = status_of(r, "status");
-    const void *frames[LINKS_MOST];
-    size_t lens[LINKS_MOST], count = 0, bound = 0, written = 0;
+    const void *frames[LINKS_MOST] = {NULL};
+    size_t lens[LINKS_MOST] = {0}, count = 0, bound = 0, written = 0;
     tlc_delta_info info = {.struct_size = sizeof info};
 
     for (; r->key; r++)
