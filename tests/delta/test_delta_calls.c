@@ -66,6 +66,7 @@ static uint64_t digest_of(tlc_dtype dtype, const uint8_t *weights, size_t n)
         const size_t count = n - first < PIECE ? n - first : PIECE, size = weights_size(dtype, count);
         uint8_t piece[8 * PIECE];
         memcpy(piece, weights + weights_size(dtype, first), size);
+        /* cppcheck-suppress knownConditionTrueFalse ; count is not 0 */
         for (size_t i = 0; each > 1 && i < count; i++)
             for (size_t k = 0; k < each; k++)
                 piece[each * i + k] = (uint8_t)(weight_at(dtype, weights, first + i) >> 8 * k);

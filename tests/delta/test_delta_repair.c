@@ -123,7 +123,7 @@ static pid_t applying(const sample *s, uint8_t *weights, const tlc_delta_options
     (void)signal(SIGBUS, SIG_DFL);
     if (page != SIZE_MAX)
         (void)mprotect(weights + page * (size_t)sysconf(_SC_PAGESIZE), 1, PROT_READ);
-    _exit(tlc_delta_apply(s->frame, s->len, s->dtype, weights, s->n, opt) != TLC_OK);
+    _exit(tlc_delta_apply(s->frame, s->len, s->dtype, weights, s->n, opt) ? 1 : 0);
 }
 
 /* What the call left is said, and completed, or refused and left as it is: of 64 bits a block that has begun is lost.
