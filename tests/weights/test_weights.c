@@ -38,7 +38,7 @@ static void chain(int in_memory, int apart)
         tlc_weights_reader *r = reader_of(&m, in_memory);
         tlc_weights_info info = {.struct_size = sizeof info};
         receiver to = {.base = &served, .out = apart ? &other : &served};
-        at.i = sequence;
+        at.i = (size_t)sequence;
         require_status(tlc_weights_describe(r, &info), TLC_OK);
         require(info.sequence == sequence && info.full == (sequence == 1) && info.base_digest == result);
         require(info.size == m.len && info.count == trained.count && !strcmp((char *)info.trainer, "who trains"));
