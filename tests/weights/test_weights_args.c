@@ -166,7 +166,7 @@ TEST(opening)
     tlc_weights_reader_config c = good;
     require_status(tlc_weights_open(NULL, &c), TLC_ERR_PARAM);
     require_status(tlc_weights_open(&r, NULL), TLC_ERR_PARAM);
-    c.struct_size = 7;
+    c.struct_size = sizeof c.struct_size - 1;
     require_status(tlc_weights_open(&r, &c), TLC_ERR_PARAM);
     c = good;
     c.read = mail_read;
