@@ -226,6 +226,10 @@ tlc_status tlc_delta_from_changes(tlc_dtype dtype, const uint64_t *positions, co
     tlc_delta_set_flags(&d, 1, digests != NULL, 0);
     d.base_digest = digests ? digests[0] : 0;
     d.result_digest = digests ? digests[1] : 0;
+    if (!k) { /* and there may be no arrays */
+        *written = tlc_delta_finish(&d, dst, 0);
+        return TLC_OK;
+    }
     tlc_delta_differences_split(&d, &d.options.parallel);
     for (size_t i = 0; i < d.ranges.count; i++) {
         const size_t start = tlc_range_start(&d.ranges, i), end = tlc_range_start(&d.ranges, i + 1);
