@@ -76,13 +76,7 @@ bool apply_message(const run *r, const apply_paths *paths, char *why)
         return false;
     bool ok = patch_open_base(&p, paths->base, why) &&
               output_begin(&out, paths->out, p.next.is_folder, paths->force, why);
-    if (ok) {
-        ok = write_model(&p, &out, why);
-        if (ok)
-            ok = output_commit(&out, why);
-        else
-            output_abandon(&out);
-    }
+    ok = ok && output_end(&out, write_model(&p, &out, why), why);
     patch_close(&p);
     return ok;
 }

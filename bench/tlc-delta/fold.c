@@ -142,13 +142,7 @@ static bool write_message(folding *f, const char *path, bool force, char *why)
                explain(why, "%s", last->message)) &&
               output_begin(&out, path, false, force, why);
 
-    if (ok) {
-        ok = write_entries(f, out.fd, note, why);
-        if (ok)
-            ok = output_commit(&out, why);
-        else
-            output_abandon(&out);
-    }
+    ok = ok && output_end(&out, write_entries(f, out.fd, note, why), why);
     free(note);
     return ok;
 }

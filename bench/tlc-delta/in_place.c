@@ -95,14 +95,12 @@ static bool lay_out(patch *p, uint64_t i, char *why)
 {
     tlc_weights_entry entry;
     const void *frame;
+    model_file *file;
 
-    if (!message_in_at(&p->in, i, &entry, &frame, why))
+    if (!patch_rest_at(p, i, &entry, &frame, &file, why))
         return false;
-    model_file *file = patch_file_of(p, &entry);
     if (!file)
         return true;
-    if (entry.dtype != TLC_U8 || entry.n > file->size || entry.n > MODEL_REST_MAX)
-        return patch_refuse(p, entry.name, "it is no header", why);
     if (!buffer_reserve(&p->weights, entry.n, why))
         return false;
     memcpy(p->weights.bytes, file->map.bytes, (size_t)entry.n);

@@ -106,13 +106,7 @@ static bool write_message(making *m, const make_paths *p, make_result *result, c
     char *note = note_write(&m->next, why);
     bool ok = note && message_id_after(&id, p->after, why) && output_begin(&out, p->out, false, p->force, why);
 
-    if (ok) {
-        ok = write_entries(m, out.fd, &id, note, result, why);
-        if (ok)
-            ok = output_commit(&out, why);
-        else
-            output_abandon(&out);
-    }
+    ok = ok && output_end(&out, write_entries(m, out.fd, &id, note, result, why), why);
     free(note);
     return ok;
 }

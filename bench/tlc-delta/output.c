@@ -216,20 +216,8 @@ static bool bring_to_disk(const output *o, char *why)
     return fsync(o->fd) == 0 || errno == EINVAL || failed(o->part, why);
 }
 
-bool output_commit(output *o, char *why)
-{
-    char parent[PATH_MAX];
-
-    if (!bring_to_disk(o, why) || (rename(o->part, o->path) != 0 && !failed(o->path, why))) {
-        output_abandon(o);
-        return false;
-    }
-    close(o->fd);
-    parent_of(o->path, parent);
-    return sync_folder(parent, why);
-}
-
-void output_abandon(output *o)
+/* Removes the part. */
+static void abandon(output *o)
 {
     char why[WHY_SIZE];
 
@@ -237,4 +225,17 @@ void output_abandon(output *o)
         (void)empty_folder(o->part, why);
     (void)remove(o->part);
     close(o->fd);
+}
+
+bool output_end(output *o, bool complete, char *why)
+{
+    char parent[PATH_MAX];
+
+    if (!complete || !bring_to_disk(o, why) || (rename(o->part, o->path) != 0 && !failed(o->path, why))) {
+        abandon(o);
+        return false;
+    }
+    close(o->fd);
+    parent_of(o->path, parent);
+    return sync_folder(parent, why);
 }

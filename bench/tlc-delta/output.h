@@ -17,7 +17,7 @@ typedef struct output {
     int fd; /* of the part: a file, or the folder */
 } output;
 
-/* Begins a file or a folder. What is at PATH stays until output_commit. force: a file there is replaced; else, and if
+/* Begins a file or a folder. What is at PATH stays until output_end. force: a file there is replaced; else, and if
  * it is a folder with files, that is an error. */
 bool output_begin(output *o, const char *path, bool folder, bool force, char *why);
 
@@ -29,7 +29,6 @@ bool output_close_file(int fd, char *why);
 /* Writes all bytes at an offset. */
 bool output_write(int fd, const void *bytes, size_t len, uint64_t offset, char *why);
 
-/* The output takes its place. false: it was abandoned. */
-bool output_commit(output *o, char *why);
-void output_abandon(output *o);
+/* A complete output takes its place. false: it is not complete, or that failed; then nothing of it is left. */
+bool output_end(output *o, bool complete, char *why);
 #endif

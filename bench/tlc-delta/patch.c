@@ -87,7 +87,8 @@ static bool make_weights(patch *p, const tlc_weights_entry *entry, const void *f
     return true;
 }
 
-model_file *patch_file_of(patch *p, const tlc_weights_entry *entry)
+/* The file of which an entry is the rest; NULL: it is of no file. */
+static model_file *file_of(const patch *p, const tlc_weights_entry *entry)
 {
     const size_t len = strlen(MODEL_REST_PREFIX);
 
@@ -95,6 +96,15 @@ model_file *patch_file_of(patch *p, const tlc_weights_entry *entry)
         return NULL;
     model_file *file = model_find_file(&p->next, entry->name + len);
     return file && file->kind != FILE_RAW ? file : NULL;
+}
+
+bool patch_rest_at(patch *p, uint64_t i, tlc_weights_entry *entry, const void **frame, model_file **file, char *why)
+{
+    if (!message_in_at(&p->in, i, entry, frame, why))
+        return false;
+    *file = file_of(p, entry);
+    return !*file || (entry->dtype == TLC_U8 && entry->n <= MODEL_REST_MAX && entry->n <= (*file)->size) ||
+           patch_refuse(p, entry->name, "it is no header", why);
 }
 
 bool patch_lay_out(patch *p, model_file *file, const tlc_weights_entry *entry, const uint8_t *rest, char *why)
@@ -142,14 +152,12 @@ static bool make_rest(patch *p, uint64_t i, patch_take take, void *opaque, char 
 {
     tlc_weights_entry entry;
     const void *frame;
+    model_file *file;
 
-    if (!message_in_at(&p->in, i, &entry, &frame, why))
+    if (!patch_rest_at(p, i, &entry, &frame, &file, why))
         return false;
-    model_file *file = patch_file_of(p, &entry);
     if (!file)
         return true;
-    if (entry.dtype != TLC_U8 || entry.n > MODEL_REST_MAX)
-        return patch_refuse(p, entry.name, "it is no header", why);
     if (!make_weights(p, &entry, frame, entry.n, why) || !patch_lay_out(p, file, &entry, p->weights.bytes, why))
         return false;
     const model_entry e = {.file = (size_t)(file - p->next.files), .tensor = MODEL_REST};

@@ -34,8 +34,8 @@ bool patch_make(patch *p, const char *what, patch_take take, void *opaque, char 
 
 /* ---- steps of patch_make, for those who change files in place ---------------------------------------------------- */
 
-/* The file whose rest an entry is; NULL: it is a tensor. */
-model_file *patch_file_of(patch *p, const tlc_weights_entry *entry);
+/* Reads entry i of the message. *file: the file whose rest it is; NULL: it is a tensor. */
+bool patch_rest_at(patch *p, uint64_t i, tlc_weights_entry *entry, const void **frame, model_file **file, char *why);
 
 /* Lays out a file, of whose rest it has the bytes. */
 bool patch_lay_out(patch *p, model_file *file, const tlc_weights_entry *entry, const uint8_t *rest, char *why);

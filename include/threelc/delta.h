@@ -59,7 +59,8 @@ typedef struct tlc_delta_info {
 } tlc_delta_info;
 TLC_API tlc_status tlc_delta_info_init(tlc_delta_info *info, size_t struct_size);
 
-/* *bound: the capacity that tlc_delta_compress needs. A frame is at most 0.01% larger than the weights, and 40 bytes.
+/* *bound: the capacity that tlc_delta_compress needs. A frame has at most 34 bytes more than the weights, and for each
+ * 65,536 of these 4 more (of 64 bits 8), with block_digests another 16.
  * TLC_ERR_PARAM: a bad dtype, or NULL. TLC_ERR_SIZE: overflow. */
 TLC_API tlc_status tlc_delta_bound(tlc_dtype dtype, size_t n, size_t *bound);
 

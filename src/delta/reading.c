@@ -95,7 +95,7 @@ int tlc_delta_read_head(tlc_delta *d, const uint8_t *p, size_t end, size_t *at, 
     read = tlc_varint_read(p, end, at, &found);
     d->n = found;
     *expected = check_fit(d, read, n, dtype);
-    if (!read || !are_flags(d, p[1]) || !tlc_delta_has_n(d->dtype, found))
+    if (!read || !are_flags(d, p[1]) || !tlc_delta_has_n(d->dtype, found) || found > SIZE_MAX)
         return 0;
     tlc_delta_of(d, d->dtype, found);
     if (tlc_delta_size(d, found) >= SIZE_MAX || end < tlc_delta_head_size(d))

@@ -184,6 +184,8 @@ TEST(heads)
         {TLC_ERR_CORRUPT, 5, {'D', 3, 0x10, 7, 8}}, /* digests of no blocks */
         {TLC_ERR_CORRUPT, 5, {'D', 3, 0x34, 7, 8}},
         {TLC_ERR_CORRUPT, 13, {'D', 2, 0x10, 10, 128, 128, 128, 128, 128, 128, 128, 128, 32}}, /* 2^64 bytes */
+        /* 2^32 + 2 weights of 4 bits, which are fewer bytes than machines of 32 bits can have */
+        {sizeof(size_t) > 4 ? TLC_OK : TLC_ERR_CORRUPT, 9, {'D', 2, 0x10, 7, 130, 128, 128, 128, 16}},
         {TLC_ERR_VERSION, 5, {'D', 0, 0x10, 7, 8}},
         {TLC_ERR_VERSION, 5, {'D', 4, 0x10, 7, 8}},
         {TLC_ERR_CORRUPT, 5, {'d', 2, 0x10, 7, 8}},

@@ -147,6 +147,11 @@ static int by_path(const void *left, const void *right)
     return strcmp(a->path, b->path);
 }
 
+void model_sort_files(model *m)
+{
+    qsort(m->files, m->file_count, sizeof *m->files, by_path);
+}
+
 model_file *model_find_file(const model *m, const char *path)
 {
     const model_file key = {.path = (char *)(uintptr_t)path};

@@ -46,6 +46,9 @@ void model_close(model *m);
 /* Adds a file, which has a copy of the path, to a model that is being made. */
 bool model_add_file(model *m, const model_file *file, char *why);
 
+/* Puts the files in order, once they were all added. */
+void model_sort_files(model *m);
+
 /* Finds the tensors of a file. bytes: the first len ones. */
 bool model_lay_out(model_file *file, const uint8_t *bytes, uint64_t len, char *why);
 

@@ -131,13 +131,6 @@ static bool add_all_of(model *m, const char *path, char *why)
     return ok;
 }
 
-static int by_path(const void *left, const void *right)
-{
-    const model_file *a = left, *b = right;
-
-    return strcmp(a->path, b->path);
-}
-
 static bool add_all(model *m, const char *path, const tlc_dtype *raw, char *why)
 {
     char text[PRINTABLE_SIZE], reason[WHY_SIZE];
@@ -150,7 +143,7 @@ static bool add_all(model *m, const char *path, const tlc_dtype *raw, char *why)
         return false;
     if (!m->file_count)
         return explain(why, "%s: there is no file in it", printable(text, path));
-    qsort(m->files, m->file_count, sizeof *m->files, by_path);
+    model_sort_files(m);
     return model_list(m, reason) || explain(why, "%s: %.1000s", printable(text, path), reason);
 }
 

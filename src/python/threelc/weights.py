@@ -33,6 +33,7 @@ __all__ = ["Entry", "Info", "Reader", "TRAINER_SIZE", "View", "Writer", "check_o
 TRAINER_SIZE = _c.TRAINER_SIZE  # bytes of a trainer's identity
 _PIECE = 1 << 20  # bytes: a frame is given to its file in such pieces
 
+
 @dataclass(frozen=True)
 class Info:
     """What a message says of itself."""
