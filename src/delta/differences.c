@@ -67,25 +67,57 @@ uint8_t *tlc_delta_rooms_clear(const tlc_delta_rooms *r, const tlc_delta *d, siz
     return memset(r->work + range * units_size(d), 0, units_size(d));
 }
 
+/* Where the next payload of a range begins, and the bytes that it may have there. */
+static uint8_t *next_payload(const tlc_delta_rooms *r, size_t range, size_t *room)
+{
+    *room = (size_t)(r->start[range + 1] - r->start[range]) - r->len[range];
+    return r->payloads + r->start[range] + r->len[range];
+}
+
+/* The most bytes of a payload that is not raw. */
+static size_t most_coded(const tlc_delta_weights *w)
+{
+    return tlc_unit_bytes(tlc_delta_unit(w->dtype), w->n) - 1;
+}
+
+static void end_payload(tlc_delta_rooms *r, size_t range, size_t b, tlc_delta_kind kind, size_t len)
+{
+    tlc_delta_put_entry(r->table, b, kind, len);
+    r->len[range] += len;
+}
+
 int tlc_delta_rooms_write(tlc_delta_rooms *r, const tlc_delta *d, size_t range, size_t b, tlc_delta_masks *masks,
                           const uint8_t *units, int raw)
 {
     const tlc_delta_weights w = {d->k, tlc_delta_coded(d), r->zeros, tlc_delta_count(d, b)};
-    const size_t limit = tlc_unit_bytes(tlc_delta_unit(w.dtype), w.n) - 1;
-    const size_t room = (size_t)(r->start[range + 1] - r->start[range]) - r->len[range];
-    uint8_t *dst = r->payloads + r->start[range] + r->len[range];
+    size_t room, len = 0;
+    uint8_t *dst = next_payload(r, range, &room);
     tlc_delta_kind kind = TLC_DELTA_SAME;
-    size_t len = 0;
 
     if (masks->k)
-        kind = tlc_delta_block_code(&w, masks, units, dst, tlc_smaller(limit, room), &len);
+        kind = tlc_delta_block_code(&w, masks, units, dst, tlc_smaller(most_coded(&w), room), &len);
     if (masks->k && !len) {
         if (raw)
             return 0;
         kind = tlc_delta_block_code(&w, masks, units, dst, room, &len);
     }
-    tlc_delta_put_entry(r->table, b, kind, len);
-    r->len[range] += len;
+    end_payload(r, range, b, kind, len);
+    return 1;
+}
+
+int tlc_delta_rooms_write_list(tlc_delta_rooms *r, const tlc_delta *d, size_t range, size_t b,
+                               const tlc_delta_list *list)
+{
+    const tlc_delta_weights w = {d->k, tlc_delta_coded(d), r->zeros, tlc_delta_count(d, b)};
+    size_t room, len = 0;
+    uint8_t *dst = next_payload(r, range, &room);
+
+    if (list->k) {
+        len = tlc_delta_sparse_write_list(&w, list, dst, tlc_smaller(most_coded(&w), room));
+        if (!len)
+            return 0;
+    }
+    end_payload(r, range, b, list->k ? TLC_DELTA_SPARSE : TLC_DELTA_SAME, len);
     return 1;
 }
 
@@ -93,20 +125,19 @@ void tlc_delta_rooms_write_raw(tlc_delta_rooms *r, const tlc_delta *d, size_t ra
 {
     const tlc_weight_unit unit = tlc_delta_unit(tlc_delta_coded(d));
     const size_t n = tlc_delta_count(d, b);
+    size_t room;
 
-    tlc_units_pack(r->payloads + r->start[range] + r->len[range], units, n, unit);
-    tlc_delta_put_entry(r->table, b, TLC_DELTA_RAW, tlc_unit_bytes(unit, n));
-    r->len[range] += tlc_unit_bytes(unit, n);
+    tlc_units_pack(next_payload(r, range, &room), units, n, unit);
+    end_payload(r, range, b, TLC_DELTA_RAW, tlc_unit_bytes(unit, n));
 }
 
 void tlc_delta_rooms_write_all(tlc_delta_rooms *r, const tlc_delta *d, size_t range, size_t b, const uint8_t *units)
 {
     const tlc_delta_weights w = {d->k, tlc_delta_coded(d), NULL, tlc_delta_count(d, b)};
-    size_t len;
-    const tlc_delta_kind kind = tlc_delta_block_write(&w, units, r->payloads + r->start[range] + r->len[range], &len);
+    size_t len, room;
+    const tlc_delta_kind kind = tlc_delta_block_write(&w, units, next_payload(r, range, &room), &len);
 
-    tlc_delta_put_entry(r->table, b, kind, len);
-    r->len[range] += len;
+    end_payload(r, range, b, kind, len);
 }
 
 size_t tlc_delta_rooms_finish(tlc_delta_rooms *r, tlc_delta *d)

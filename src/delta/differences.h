@@ -57,6 +57,10 @@ uint8_t *tlc_delta_rooms_clear(const tlc_delta_rooms *r, const tlc_delta *d, siz
 int tlc_delta_rooms_write(tlc_delta_rooms *r, const tlc_delta *d, size_t range, size_t b, tlc_delta_masks *masks,
                           const uint8_t *units, int raw);
 
+/* The same of a block that is sparse. Returns 0 if its payload would be raw. */
+int tlc_delta_rooms_write_list(tlc_delta_rooms *r, const tlc_delta *d, size_t range, size_t b,
+                               const tlc_delta_list *list);
+
 /* The same with a raw payload of these units. */
 void tlc_delta_rooms_write_raw(tlc_delta_rooms *r, const tlc_delta *d, size_t range, size_t b, const uint8_t *units);
 

@@ -49,8 +49,30 @@ TLC_DELTA_INLINE tlc_weight_unit coded(tlc_weight_unit unit)
     return unit == TLC_UNIT_HALF ? TLC_UNIT_U32 : unit;
 }
 
-/* Sets masks and units of a block, which are 0 before. There are no branches on the data: where changes are is hardly
- * predictable. A word is stored again for each of its changes, so that none waits for a load of it. */
+/* There are no branches on the data, neither here nor in mark: where changes are is hardly predictable. */
+TLC_DELTA_INLINE void list(const segment *s, tlc_delta_list *l, tlc_weight_unit unit)
+{
+    const segment c = *s; /* in registers: what is stored might be of the segment */
+    size_t k = 0, large_k = 0, next = c.start, next_large = 0;
+
+    for (size_t j = c.first; j < c.end; j++) {
+        const size_t at = (size_t)c.positions[j];
+        const int32_t d = tlc_difference(listed(c.before, j, unit), listed(c.after, j, unit), unit);
+        const size_t differs = d != 0, is_large = (uint32_t)d + 1 > 2;
+        l->gap[k] = (uint32_t)(at - next) << 1 | (uint32_t)d >> 31;
+        l->large_gap[large_k] = (uint32_t)(k - next_large);
+        l->magnitude[large_k] = tlc_magnitude(d);
+        next = differs ? at + 1 : next;
+        next_large = is_large ? k + 1 : next_large;
+        k += differs;
+        large_k += is_large;
+    }
+    l->k = k;
+    l->large_k = large_k;
+}
+
+/* Sets masks and units of a block, which are 0 before. A word is stored again for each of its changes, so that none
+ * waits for a load of it. */
 TLC_DELTA_INLINE void mark(const segment *s, tlc_delta_masks *m, uint8_t *units, tlc_weight_unit unit)
 {
     const segment c = *s; /* in registers: a store of a byte might be to the segment */
@@ -79,29 +101,6 @@ TLC_DELTA_INLINE void mark(const segment *s, tlc_delta_masks *m, uint8_t *units,
     m->has_among = 1;
 }
 
-enum { FEW = 128 /* changes: these are cleared one by one */ };
-
-/* Makes masks and units 0 again. */
-TLC_DELTA_INLINE void unmark(const segment *s, tlc_delta_masks *m, uint8_t *units, size_t n, tlc_weight_unit unit)
-{
-    const size_t count = s->end - s->first, size = tlc_unit_bytes(coded(unit), n);
-
-    if (count > FEW)
-        memset(m, 0, sizeof *m);
-    else {
-        for (size_t j = s->first; j < s->end; j++) {
-            const size_t i = (size_t)s->positions[j] - s->start;
-            m->changed[i / 64] = m->negative[i / 64] = m->large[i / 64] = 0;
-        }
-        memset(m->among, 0, FEW / 8);
-    }
-    if (count > size / 32)
-        memset(units, 0, size);
-    else
-        for (size_t j = s->first; j < s->end; j++)
-            tlc_weight_store(units, (size_t)s->positions[j] - s->start, coded(unit), 0);
-}
-
 /* The next weights of a block of which all are listed. */
 TLC_DELTA_INLINE void copy(const segment *s, uint8_t *units, tlc_weight_unit unit)
 {
@@ -109,20 +108,40 @@ TLC_DELTA_INLINE void copy(const segment *s, uint8_t *units, tlc_weight_unit uni
         tlc_weight_store(units, j - s->first, coded(unit), listed(s->after, j, unit));
 }
 
-TLC_DELTA_INLINE void write_units(listing *l, const segment *s, size_t range, size_t b, tlc_delta_masks *m,
+typedef union differing {
+    tlc_delta_list list;
+    tlc_delta_masks masks;
+} differing;
+
+/* units are 0 before and after. */
+TLC_DELTA_INLINE void write_masks(listing *l, const segment *s, size_t range, size_t b, tlc_delta_masks *m,
                                   uint8_t *units, tlc_weight_unit unit)
 {
-    const int all = s->end - s->first == tlc_delta_count(l->d, b);
+    const size_t n = tlc_delta_count(l->d, b);
 
+    memset(m, 0, sizeof *m);
     mark(s, m, units, unit);
-    if (!tlc_delta_rooms_write(&l->rooms, l->d, range, b, m, units, all)) {
+    if (!tlc_delta_rooms_write(&l->rooms, l->d, range, b, m, units, s->end - s->first == n)) {
         copy(s, units, unit);
         tlc_delta_rooms_write_raw(&l->rooms, l->d, range, b, units);
     }
-    unmark(s, m, units, tlc_delta_count(l->d, b), unit);
+    memset(units, 0, tlc_unit_bytes(coded(unit), n));
 }
 
-static void write_block(listing *l, const segment *s, size_t range, size_t b, tlc_delta_masks *m, uint8_t *units)
+TLC_DELTA_INLINE void write_units(listing *l, const segment *s, size_t range, size_t b, differing *m, uint8_t *units,
+                                  tlc_weight_unit unit)
+{
+    const size_t count = s->end - s->first;
+
+    if (count <= TLC_DELTA_LISTED && tlc_delta_is_sparse(count, tlc_delta_count(l->d, b))) {
+        list(s, &m->list, unit);
+        if (tlc_delta_rooms_write_list(&l->rooms, l->d, range, b, &m->list))
+            return;
+    }
+    write_masks(l, s, range, b, &m->masks, units, unit);
+}
+
+static void write_block(listing *l, const segment *s, size_t range, size_t b, differing *m, uint8_t *units)
 {
     switch (l->d->unit) {
     case TLC_UNIT_F32: write_units(l, s, range, b, m, units, TLC_UNIT_F32); break;
@@ -143,9 +162,8 @@ static void write_range(void *arg, size_t i)
     const size_t planes = tlc_delta_planes(d);
     uint8_t *units = tlc_delta_rooms_clear(&l->rooms, d, i);
     segment s = {.positions = l->positions, .end = l->first[i]};
-    tlc_delta_masks masks;
+    differing differ;
 
-    memset(&masks, 0, sizeof masks);
     for (size_t b = planes * tlc_range_start(&d->ranges, i); b < planes * tlc_range_start(&d->ranges, i + 1); b++) {
         if (b % planes == 0) {
             s.start = tlc_delta_first(d, b);
@@ -155,7 +173,7 @@ static void write_range(void *arg, size_t i)
         }
         s.before = l->before + tlc_delta_plane_offset(d, b);
         s.after = l->after + tlc_delta_plane_offset(d, b);
-        write_block(l, &s, i, b, &masks, units);
+        write_block(l, &s, i, b, &differ, units);
     }
 }
 

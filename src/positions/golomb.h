@@ -25,6 +25,10 @@ uint64_t tlc_golomb_bound(uint64_t n, uint64_t members_max, int signs);
 size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t n, uint64_t k, uint8_t *dst,
                         size_t cap);
 
+/* The same of a list: the indices before each position that are none, from the position before it; with signs twice as
+ * much, and 1 if the value is negative. There are at most 2^31 indices. */
+size_t tlc_golomb_write_gaps(const uint32_t *gaps, uint64_t k, uint64_t n, int signs, uint8_t *dst, size_t cap);
+
 /* The length that tlc_golomb_write returns if cap is large enough. signs: 0 or 1 bit each. Needs the default float
  * mode. */
 uint64_t tlc_golomb_length(const uint64_t *mask, uint64_t n, uint64_t k, int signs);

@@ -266,23 +266,37 @@ uint64_t tlc_golomb_length(const uint64_t *mask, uint64_t n, uint64_t k, int sig
     return head_size(k) + bits / 8 + (bits % 8 != 0);
 }
 
+static int put_head(writer *w, uint64_t k, unsigned b)
+{
+    uint8_t head[TLC_VARINT_MAX + 1];
+    size_t size = tlc_varint_write(head, k);
+
+    head[size++] = (uint8_t)b;
+    for (size_t i = 0; i < size; i++)
+        if (!tlc_bits_put(w, head[i], 8))
+            return 0;
+    return 1;
+}
+
+/* The payload's bytes. */
+static size_t end(writer *w, const uint8_t *dst)
+{
+    return tlc_bits_end(w) ? (size_t)(w->at - dst) : 0;
+}
+
 size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t n, uint64_t k, uint8_t *dst,
                         size_t cap)
 {
     const unsigned b = tlc_golomb_parameter(k, n);
     const size_t words = (size_t)(n / 64 + (n % 64 != 0));
     const int tabled = b <= TABLE_B && k >= (uint64_t)4 << b; /* else filling it costs more than it saves */
-    uint8_t head[TLC_VARINT_MAX + 1];
     writer w = {dst, dst + cap, 0, 0};
     uint32_t table[TABLE + 1];
     uint64_t next = 0;
     batch p;
 
-    size_t size = tlc_varint_write(head, k);
-    head[size++] = (uint8_t)b;
-    for (size_t i = 0; i < size; i++)
-        if (!tlc_bits_put(&w, head[i], 8))
-            return 0;
+    if (!put_head(&w, k, b))
+        return 0;
     if (tabled)
         fill_table(table, b, negative != NULL);
     for (size_t i = 0, taken; i < words; i += taken) {
@@ -292,7 +306,44 @@ size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t
         if (p.count && !put_batch(&w, &p, b, tabled ? table : NULL, &next))
             return 0;
     }
-    if (!tlc_bits_end(&w))
+    return end(&w, dst);
+}
+
+/* Writes two gaps. low: bits after the quotient. Returns 0 if they have more than 57 bits. */
+static inline __attribute__((always_inline)) int put_two(writer *w, const uint32_t *gap, unsigned low)
+{
+    const uint64_t rest = ((uint64_t)1 << low) - 1, q1 = (uint64_t)gap[0] >> low, q2 = (uint64_t)gap[1] >> low;
+    const uint64_t bits1 = q1 + 1 + low, bits2 = q2 + 1 + low;
+
+    if (__builtin_expect(bits1 + bits2 > 57, 0))
         return 0;
-    return (size_t)(w.at - dst);
+    const uint64_t code1 = (((uint64_t)2 << q1) - 2) << low | (gap[0] & rest);
+    const uint64_t code2 = (((uint64_t)2 << q2) - 2) << low | (gap[1] & rest);
+    w->bits = w->bits << (bits1 + bits2) | code1 << bits2 | code2;
+    w->used += (unsigned)(bits1 + bits2);
+    tlc_bits_flush(w);
+    return 1;
+}
+
+size_t tlc_golomb_write_gaps(const uint32_t *gaps, uint64_t k, uint64_t n, int signs, uint8_t *dst, size_t cap)
+{
+    const unsigned b = tlc_golomb_parameter(k, n), sign = signs != 0, low = b + sign;
+    const uint64_t most = (k * (1 + low) + (n >> b)) / 8 + 9; /* bytes: the sum of the gaps is at most n */
+    writer w = {dst, dst + cap, 0, 0}, slow;
+
+    if (!put_head(&w, k, b))
+        return 0;
+    const int has_room = (uint64_t)(w.end - w.at) >= most;
+    for (uint64_t i = 0; i < k;) {
+        if (has_room && i + 1 < k && put_two(&w, gaps + i, low)) {
+            i += 2;
+            continue;
+        }
+        slow = w; /* w may live in registers */
+        if (!put_position(&slow, gaps[i] >> sign, b, sign, gaps[i] & sign))
+            return 0;
+        w = slow;
+        i++;
+    }
+    return end(&w, dst);
 }

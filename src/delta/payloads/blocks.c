@@ -8,6 +8,11 @@
  * is tried. Above that a sparse one could be up to 3% shorter, but takes several times as long. */
 enum { DENSE_FROM = 13, SPARSE_TO = 40 };
 
+int tlc_delta_is_sparse(uint64_t k, size_t n)
+{
+    return k * 100 <= (uint64_t)n * DENSE_FROM;
+}
+
 uint64_t tlc_delta_compare(const tlc_delta_weights *w, const uint8_t *next, tlc_delta_masks *m)
 {
     m->k = 0;
@@ -34,7 +39,7 @@ tlc_delta_kind tlc_delta_block_code(const tlc_delta_weights *w, tlc_delta_masks 
     *len = 0;
     if (w->base && masks->k * 100 <= (uint64_t)w->n * SPARSE_TO)
         *len = tlc_delta_sparse_write(w, masks, next, dst, cap);
-    if (!w->base || masks->k * 100 > (uint64_t)w->n * DENSE_FROM) {
+    if (!w->base || !tlc_delta_is_sparse(masks->k, w->n)) {
         const size_t dense = tlc_delta_dense_write(w, next, dst, *len ? *len - 1 : cap);
         if (dense) {
             *len = dense;

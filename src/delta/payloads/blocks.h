@@ -14,6 +14,9 @@ tlc_delta_kind tlc_delta_block_write(const tlc_delta_weights *w, const uint8_t *
 /* Finds the units that differ. Returns how many. */
 uint64_t tlc_delta_compare(const tlc_delta_weights *w, const uint8_t *next, tlc_delta_masks *masks);
 
+/* Is a payload of n units, of which k differ, sparse or raw? Else it may be dense. */
+int tlc_delta_is_sparse(uint64_t k, size_t n);
+
 /* The shortest payload that is not raw, of at most cap bytes, all of which may be overwritten. *len 0: none is that
  * short. masks: of what differs, if there is a base. */
 tlc_delta_kind tlc_delta_block_code(const tlc_delta_weights *w, tlc_delta_masks *masks, const uint8_t *next,

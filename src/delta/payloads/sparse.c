@@ -1,4 +1,7 @@
-/* SPDX-License-Identifier: MIT */
+/* SPDX-License-Identifier: MIT
+ *
+ * Reads sparse payloads.
+ */
 #include "sparse.h"
 #include "../../common/bits.h"
 #include "../../common/bytes.h"
@@ -9,43 +12,12 @@
 enum {
     WORDS = TLC_DELTA_BLOCK / 64,
     BATCH = 256,
-    ORDER_MAX = 31,
-    LENGTH_MAX = 4 /* bytes of a length */,
     WINDOW = 57 /* bits */,
     PIECE = 1664 /* weights */,
     SWEEP_FROM = 200 /* if more than one weight in this many differs, sweeps are faster than visits */
 };
 
 /* ---- magnitudes above 1 ------------------------------------------------------------------------------------------ */
-
-/* The order whose codes are shortest, about: numbers of c bits count as one. */
-static unsigned best_order(const uint32_t counts[33])
-{
-    uint64_t least = UINT64_MAX;
-    unsigned best = 0, longest = 32;
-
-    while (longest && !counts[longest])
-        longest--;
-    for (unsigned r = 0; r <= ORDER_MAX && r <= longest; r++) { /* above that all codes only get longer */
-        uint64_t bits = 0;
-        for (unsigned c = 0; c <= longest; c++)
-            bits += (uint64_t)counts[c] * (c <= r ? 1 + r : 2 * (c - r) + 1 + r);
-        if (bits < least) {
-            least = bits;
-            best = r;
-        }
-    }
-    return best;
-}
-
-static int put_magnitude(tlc_bit_writer *w, uint32_t v, unsigned r)
-{
-    const uint64_t q = ((uint64_t)v >> r) + 1;
-    const unsigned rest = 63 - (unsigned)__builtin_clzll(q);
-
-    return tlc_bits_put(w, ((uint64_t)2 << rest) - 2, rest + 1) && /* at most 33 bits */
-           (!(rest + r) || tlc_bits_put(w, (q ^ (uint64_t)1 << rest) << r | (v & (((uint64_t)1 << r) - 1)), rest + r));
-}
 
 /* Reads the code of |d| - 2 where it is longer than a window, so rest + r > 0. Returns 0 if it is longer than any can
  * be. */
@@ -90,112 +62,6 @@ static int take_magnitudes(tlc_bit_reader *reader, unsigned r, unsigned width, u
     return valid;
 }
 
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
-
-/* Bits of `large` where `changed` is 1, put together. */
-static void find_among(tlc_delta_masks *masks, size_t words)
-{
-    uint64_t at = 0;
-
-    masks->large_k = 0;
-    memset(masks->among, 0, words * sizeof *masks->among);
-    for (size_t i = 0; i < words; i++) {
-        for (uint64_t large = masks->large[i]; large; large &= large - 1) {
-            const uint64_t before = at + tlc_count_ones(masks->changed[i] & ((large & -large) - 1));
-            masks->among[before / 64] |= (uint64_t)1 << before % 64;
-            masks->large_k++;
-        }
-        at += tlc_count_ones(masks->changed[i]);
-    }
-    masks->has_among = 1;
-}
-
-typedef struct magnitudes {
-    const tlc_delta_weights *w;
-    const uint8_t *next;
-    const uint64_t *large;
-    size_t words;
-} magnitudes;
-
-static uint32_t magnitude_at(const magnitudes *m, size_t i)
-{
-    const tlc_weight_unit unit = tlc_delta_unit(m->w->dtype);
-
-    return tlc_magnitude(tlc_difference(tlc_weight_load(m->w->base, i, unit), tlc_weight_load(m->next, i, unit), unit));
-}
-
-/* The next word with a bit from word i on, or `words`. They are few. */
-static size_t next_large(const magnitudes *m, size_t i)
-{
-    const uint64_t *p = m->large;
-
-    while (i + 3 < m->words && !(p[i] | p[i + 1] | p[i + 2] | p[i + 3]))
-        i += 4;
-    while (i < m->words && !p[i])
-        i++;
-    return i;
-}
-
-static size_t write_magnitudes(const magnitudes *m, uint8_t *dst, size_t cap)
-{
-    uint32_t counts[33] = {0};
-
-    for (size_t i = next_large(m, 0); i < m->words; i = next_large(m, i + 1))
-        for (uint64_t large = m->large[i]; large; large &= large - 1)
-            counts[tlc_bit_length(magnitude_at(m, 64 * i + (size_t)__builtin_ctzll(large)) - 2)]++;
-    if (!cap)
-        return 0;
-    const unsigned r = best_order(counts);
-    *dst = (uint8_t)r;
-    tlc_bit_writer writer = {dst + 1, dst + cap, 0, 0};
-    for (size_t i = next_large(m, 0); i < m->words; i = next_large(m, i + 1))
-        for (uint64_t large = m->large[i]; large; large &= large - 1)
-            if (!put_magnitude(&writer, magnitude_at(m, 64 * i + (size_t)__builtin_ctzll(large)) - 2, r))
-                return 0;
-    return tlc_bits_end(&writer) ? (size_t)(writer.at - dst) : 0;
-}
-
-/* Positions, after their length. Returns the bytes of both, or 0. */
-static size_t write_positions(const uint64_t *mask, const uint64_t *negative, size_t n, uint64_t k, uint8_t *dst,
-                              size_t cap)
-{
-    size_t len = cap > LENGTH_MAX ? tlc_golomb_write(mask, negative, n, k, dst + LENGTH_MAX, cap - LENGTH_MAX) : 0;
-
-    if (!len)
-        return 0;
-    size_t head = tlc_varint_write(dst, len);
-    memmove(dst + head, dst + LENGTH_MAX, len);
-    return head + len;
-}
-
-/* What follows the positions of the weights that differ. */
-static size_t write_large(const tlc_delta_weights *w, tlc_delta_masks *masks, const uint8_t *next, uint8_t *dst,
-                          size_t cap)
-{
-    const size_t words = (w->n + 63) / 64;
-    const magnitudes m = {w, next, masks->large, words};
-
-    if (!masks->has_among)
-        find_among(masks, words);
-    if (!masks->large_k) {
-        if (cap)
-            *dst = 0; /* the length of no positions */
-        return cap != 0;
-    }
-    size_t at = write_positions(masks->among, NULL, (size_t)masks->k, masks->large_k, dst, cap);
-    size_t len = at ? write_magnitudes(&m, dst + at, cap - at) : 0;
-    return len ? at + len : 0;
-}
-
-size_t tlc_delta_sparse_write(const tlc_delta_weights *w, tlc_delta_masks *masks, const uint8_t *next, uint8_t *dst,
-                              size_t cap)
-{
-    size_t at = write_positions(masks->changed, masks->negative, w->n, masks->k, dst, cap);
-    size_t len = at ? write_large(w, masks, next, dst + at, cap - at) : 0;
-
-    return len ? at + len : 0;
-}
-
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 /* The three lists of a payload. */
@@ -234,7 +100,7 @@ static int open_lists(lists *s, const tlc_delta_weights *w, const uint8_t *src, 
         return 0;
     s->order = src[at++];
     s->magnitudes = (tlc_bit_reader){src + at, len - at, 0};
-    return s->order <= ORDER_MAX;
+    return s->order <= TLC_DELTA_ORDER_MAX;
 }
 
 static int check_magnitudes(const lists *s, unsigned width)
