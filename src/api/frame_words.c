@@ -49,6 +49,10 @@ void tlc_frame_say_fault(tlc_text *w, const tlc_frame *f, const void *src, size_
         tlc_text_format(w, "bytes 2 and 3, the codec of the frame, are %d and %d: this library knows no such codec",
                         p[2], p[3]);
         break;
+    case TLC_FAULT_BUILD:
+        tlc_text_format(w, "the codec of the frame needs %s, which this build of the library lacks",
+                        tlc_codec_lacks(&f->codec)->name);
+        break;
     case TLC_FAULT_CHECKSUM: tlc_text_say(w, "the checksum of the frame does not match: it was altered or cut"); break;
     case TLC_FAULT_N: tlc_text_say(w, "byte 4 and those after it do not hold a number of values"); break;
     case TLC_FAULT_SIZE:

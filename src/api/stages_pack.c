@@ -28,7 +28,7 @@ size_t tlc_quartic_size(size_t n)
 tlc_status tlc_quartic_encode(const int8_t *q, size_t n, void *dst, size_t cap, size_t *written)
 {
     size_t len = tlc_quartic_size(n), full = full_bytes(n);
-    const tlc_kernels *kernels = tlc_kernels_for(TLC_ISA_AUTO);
+    const tlc_kernels *kernels = tlc_stage_kernels(&tlc_stage_quartic);
     const int8_t *stream[STREAMS];
     uint8_t *out = dst;
 
@@ -66,7 +66,7 @@ static int quartic_valid(const tlc_kernels *k, const void *src, size_t len, size
 
 tlc_status tlc_quartic_decode(const void *src, size_t len, int8_t *q, size_t n)
 {
-    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+    const tlc_kernels *k = tlc_stage_kernels(&tlc_stage_quartic);
     int8_t *stream[STREAMS], last[STREAMS];
     size_t full = full_bytes(n);
 
@@ -99,7 +99,7 @@ tlc_status tlc_quartic_decode(const void *src, size_t len, int8_t *q, size_t n)
 
 tlc_status tlc_zerorun_encode(const void *src, size_t len, void *dst, size_t cap, size_t *written)
 {
-    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+    const tlc_kernels *k = tlc_stage_kernels(&tlc_stage_zerorun);
     size_t run = 0;
 
     if (!written || (len && (!src || !dst)))
@@ -120,14 +120,14 @@ tlc_status tlc_zerorun_encode(const void *src, size_t len, void *dst, size_t cap
 
 uint64_t tlc_zerorun_decoded_size(const void *src, size_t len)
 {
-    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+    const tlc_kernels *k = tlc_stage_kernels(&tlc_stage_zerorun);
 
     return src && k ? k->zerorun_size(src, len) : 0;
 }
 
 tlc_status tlc_zerorun_decode(const void *src, size_t len, void *dst, size_t cap, size_t *written)
 {
-    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+    const tlc_kernels *k = tlc_stage_kernels(&tlc_stage_zerorun);
     uint64_t size = tlc_zerorun_decoded_size(src, len);
 
     if (!written || (len && !src) || (size && cap && !dst))
@@ -163,7 +163,7 @@ static int signs_valid(tlc_golomb_signs signs)
 tlc_status tlc_golomb_encode(const int8_t *q, size_t n, const tlc_golomb_params *params, void *dst, size_t cap,
                              size_t *written)
 {
-    const tlc_kernels *kernels = tlc_kernels_for(TLC_ISA_AUTO);
+    const tlc_kernels *kernels = tlc_stage_kernels(&tlc_stage_golomb);
     tlc_golomb_params p = {0};
 
     if ((params && !tlc_import(&p, sizeof p, params)) || !signs_valid(p.signs) || (n && (!q || !p.scratch)) || !dst ||
@@ -191,7 +191,7 @@ tlc_status tlc_golomb_encode(const int8_t *q, size_t n, const tlc_golomb_params 
 
 tlc_status tlc_golomb_decode(const void *src, size_t len, tlc_golomb_signs signs, int8_t *q, size_t n)
 {
-    const tlc_positions_format format = {.k = tlc_kernels_for(TLC_ISA_AUTO),
+    const tlc_positions_format format = {.k = tlc_stage_kernels(&tlc_stage_golomb),
                                          .n = n,
                                          .has_signs = signs == TLC_GOLOMB_SIGNED};
     tlc_positions_reader reader;

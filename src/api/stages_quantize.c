@@ -52,7 +52,7 @@ static tlc_status begin(array_job *s, const request *r)
     tlc_codec_fill(&s->codec, r->stage, NULL, r->params);
     s->job = (tlc_job){
         .codec = &s->codec,
-        .input = {.k = tlc_kernels_for(TLC_ISA_AUTO), .dtype = TLC_F32, .grad = (const uint8_t *)r->x},
+        .input = {.k = tlc_stage_kernels(r->stage), .dtype = TLC_F32, .grad = (const uint8_t *)r->x},
         .n = r->n,
         .random = r->random,
     };
@@ -272,7 +272,9 @@ tlc_status tlc_onebit_encode(const float *x, size_t n, void *bits, float *residu
 static tlc_status encode_payload(const request *r, uint64_t *scratch, void *dst, size_t cap, size_t *written)
 {
     tlc_float_mode mode = tlc_float_enter();
-    tlc_status status = params_valid(r->stage, r->params) ? TLC_OK : TLC_ERR_PARAM;
+    tlc_status status = !params_valid(r->stage, r->params) ? TLC_ERR_PARAM
+                        : !tlc_stage_built(r->stage)       ? TLC_ERR_UNSUPPORTED
+                                                           : TLC_OK;
     array_job a;
 
     tlc_codec_fill(&a.codec, r->stage, NULL, r->params);
@@ -294,7 +296,7 @@ static const double any_p[TLC_MAX_PARAMS] = {1.0};
 static tlc_status decode_payload(const tlc_stage *stage, const double *params, const float *scalars,
                                  tlc_message payload, float *out, size_t n)
 {
-    tlc_output output = {.k = tlc_kernels_for(TLC_ISA_AUTO), .mode = TLC_OUTPUT_WRITE, .dtype = TLC_F32, .out = out};
+    tlc_output output = {.k = tlc_stage_kernels(stage), .mode = TLC_OUTPUT_WRITE, .dtype = TLC_F32, .out = out};
     tlc_place start = {.positions = {0, 0, 0}};
     tlc_codec codec;
 
@@ -372,7 +374,7 @@ static int scale_valid(float scale)
 
 tlc_status tlc_ternary_decode(const int8_t *q, size_t n, float M, float *out)
 {
-    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+    const tlc_kernels *k = tlc_stage_kernels(&tlc_stage_ternary);
 
     if ((n && (!q || !out)) || !scale_valid(M) || !tlc_symbols_valid(q, n))
         return TLC_ERR_PARAM;
@@ -384,7 +386,7 @@ tlc_status tlc_ternary_decode(const int8_t *q, size_t n, float M, float *out)
 
 tlc_status tlc_ternary_add(const int8_t *q, size_t n, float w, float *sum)
 {
-    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+    const tlc_kernels *k = tlc_stage_kernels(&tlc_stage_ternary);
 
     if ((n && (!q || !sum)) || !tlc_finite(w) || !tlc_symbols_valid(q, n))
         return TLC_ERR_PARAM;
@@ -411,7 +413,7 @@ tlc_status tlc_sparse_binary_decode(const int8_t *q, size_t n, float mean, float
 
 tlc_status tlc_levels_decode(const int8_t *q, size_t n, tlc_levels levels, float max, float *out)
 {
-    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
+    const tlc_kernels *k = tlc_stage_kernels(&tlc_stage_int8);
     int K = (int)levels;
     unsigned bad = 0;
 
@@ -457,7 +459,7 @@ tlc_status tlc_philox(uint64_t seed, uint64_t step, uint64_t first, size_t n, ui
 
     if (n && !words)
         return TLC_ERR_PARAM;
-    if (!k)
+    if (!k || !k->philox)
         return TLC_ERR_UNSUPPORTED;
     k->philox(seed, step, first, n, words);
     return TLC_OK;

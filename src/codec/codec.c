@@ -10,11 +10,12 @@
 static const tlc_stage *const stages[] = {TLC_STAGES(STAGE_ADDRESS)};
 
 static const tlc_short_name short_names[] = {
-    {"3lc", "ternary+quartic+zerorun", "3LC", "Lim, Andersen, Kaminsky, 3LC, 2018"},
+    {"3lc", "ternary+quartic+zerorun", "3LC", "Lim, Andersen, Kaminsky, 3LC, 2018", TLC_ARE_BUILT(TLC_WITH_3LC)},
     {"3lc-golomb", "ternary+golomb", "the values of 3LC in about half the bytes",
-     "Lim, Andersen, Kaminsky, 3LC, 2018, with Sattler et al., Sparse Binary Compression, 2018"},
+     "Lim, Andersen, Kaminsky, 3LC, 2018, with Sattler et al., Sparse Binary Compression, 2018",
+     TLC_ARE_BUILT(TLC_WITH_3LC_GOLOMB)},
     {"sbc", "sparse-binary+golomb", "Sparse Binary Compression",
-     "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018"},
+     "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018", TLC_ARE_BUILT(TLC_WITH_SBC)},
 };
 
 const tlc_param tlc_codec_block = {
@@ -33,6 +34,22 @@ const tlc_stage *tlc_codec_stage(size_t i)
 const tlc_short_name *tlc_codec_short_name(size_t i)
 {
     return i < COUNT(short_names) ? &short_names[i] : NULL;
+}
+
+const tlc_stage *tlc_codec_built_stage(size_t i)
+{
+    for (size_t j = 0; j < COUNT(stages); j++)
+        if (tlc_stage_built(stages[j]) && !i--)
+            return stages[j];
+    return NULL;
+}
+
+const tlc_short_name *tlc_codec_built_name(size_t i)
+{
+    for (size_t j = 0; j < COUNT(short_names); j++)
+        if (short_names[j].built && !i--)
+            return &short_names[j];
+    return NULL;
 }
 
 void tlc_codec_fill(tlc_codec *codec, const tlc_stage *quantizer, const tlc_stage *packer, const double *params)
@@ -103,6 +120,8 @@ int tlc_codec_from_ids(tlc_codec *codec, int *fallback, const uint8_t ids[2])
     if (!quantizer)
         return 0;
     tlc_codec_fill(codec, quantizer, NULL, NULL);
+    if (!tlc_stage_built(quantizer))
+        return 1;
     if (!read_params(codec, &byte))
         return 0;
     if (!byte)

@@ -27,11 +27,16 @@ typedef struct tlc_codec {
 
 typedef struct tlc_short_name {
     const char *name, *list, *meaning, *source;
+    int built; /* are all its stages? */
 } tlc_short_name;
 
-/* Stage i and short name i; NULL if there are no more. */
+/* Stage i and short name i; NULL if there are no more. Those that are not built have a name and what the header of
+ * frames needs. */
 const tlc_stage *tlc_codec_stage(size_t i);
 const tlc_short_name *tlc_codec_short_name(size_t i);
+/* The same of those that are built. */
+const tlc_stage *tlc_codec_built_stage(size_t i);
+const tlc_short_name *tlc_codec_built_name(size_t i);
 extern const tlc_param tlc_codec_block; /* the parameter block, which all quantizers have */
 
 /* Makes a codec of a quantizer and a packer (or NULL), without blocks. params NULL: the defaults. */
@@ -50,10 +55,19 @@ static inline const tlc_packer *tlc_codec_symbol_packer(const tlc_codec *codec)
     return stage ? stage->pack : NULL;
 }
 
+/* A stage of the codec that is not part of this build, or NULL. */
+static inline const tlc_stage *tlc_codec_lacks(const tlc_codec *codec)
+{
+    return !tlc_stage_built(codec->quantizer)                     ? codec->quantizer
+           : codec->packer && !tlc_stage_built(codec->packer)     ? codec->packer
+           : codec->shrinker && !tlc_stage_built(codec->shrinker) ? codec->shrinker
+                                                                  : NULL;
+}
+
 /* Can a payload have the bytes of the packer's fallback? */
 static inline int tlc_codec_has_fallback(const tlc_codec *codec)
 {
-    return codec->packer && codec->packer->fallback && codec->quantizer->quantize->makes == TLC_MAKES_SYMBOLS;
+    return codec->packer && codec->packer->fallback && codec->quantizer->gives & (TLC_KIND_TERNARY | TLC_KIND_BINARY);
 }
 
 /* Is what the codec decodes to the value, on average? Values that natural clips are an exception. */
@@ -73,6 +87,7 @@ int tlc_parse_number(const char *text, size_t len, int mantissa, double *value);
 typedef enum tlc_codec_reason {
     TLC_CODEC_TOO_LONG,
     TLC_CODEC_NO_STAGE,   /* no stage has this name */
+    TLC_CODEC_NOT_BUILT,  /* stage is not part of this build */
     TLC_CODEC_SHORT_NAME, /* a short name together with stages */
     TLC_CODEC_MISMATCH,   /* stage does not take what the stage before it gives, or floats if it is the first */
     TLC_CODEC_OPEN_END,   /* stage is the last one, but gives no bytes */

@@ -144,13 +144,20 @@ static const tlc_short_name *find_short_name(span name)
 }
 
 /* Appends the stages of a short name. Returns the quantizer, which takes the parameters. */
-static const tlc_stage *append_list(parser *p, const char *list)
+static const tlc_stage *append_list(parser *p, span short_name, const char *list)
 {
     span rest = {list, strlen(list)}, name;
+    int more;
 
-    while (span_cut(&rest, '+', &name))
-        (void)append(&p->codec, find_stage(name)); /* always fits: the list is ours */
-    (void)append(&p->codec, find_stage(name));
+    do {
+        more = span_cut(&rest, '+', &name);
+        const tlc_stage *stage = find_stage(name);
+        if (!tlc_stage_built(stage)) {
+            (void)fail(p, TLC_CODEC_NOT_BUILT, short_name, stage);
+            return NULL;
+        }
+        (void)append(&p->codec, stage); /* always fits: the list is ours */
+    } while (more);
     return p->codec.quantizer;
 }
 
@@ -161,10 +168,12 @@ static const tlc_stage *append_name(parser *p, span name, int only)
     const tlc_short_name *known = find_short_name(name);
 
     if (known && only)
-        return append_list(p, known->list);
+        return append_list(p, name, known->list);
     p->error.before = last_stage(&p->codec);
     if (!stage)
         (void)fail(p, known ? TLC_CODEC_SHORT_NAME : TLC_CODEC_NO_STAGE, name, NULL);
+    else if (!tlc_stage_built(stage))
+        (void)fail(p, TLC_CODEC_NOT_BUILT, name, stage);
     else if (append(&p->codec, stage))
         return stage;
     else
@@ -263,7 +272,7 @@ tlc_status tlc_codec_parse(tlc_codec *codec, const char *text, size_t len, tlc_c
         *codec = p.codec;
     else if (error)
         *error = p.error;
-    return ok ? TLC_OK : TLC_ERR_PARAM;
+    return ok ? TLC_OK : p.error.reason == TLC_CODEC_NOT_BUILT ? TLC_ERR_UNSUPPORTED : TLC_ERR_PARAM;
 }
 
 int tlc_codec_copy(const char *bytes, size_t len, char text[TLC_CODEC_TEXT])

@@ -41,13 +41,13 @@ static void say_all_names(tlc_text *w)
     const tlc_stage *stage;
 
     tlc_text_say(w, "; there are ");
-    for (size_t i = 0; (known = tlc_codec_short_name(i)) != NULL; i++) {
+    for (size_t i = 0; (known = tlc_codec_built_name(i)) != NULL; i++) {
         tlc_text_say(w, known->name);
         tlc_text_say(w, ", ");
     }
-    for (size_t i = 0; (stage = tlc_codec_stage(i)) != NULL; i++) {
+    for (size_t i = 0; (stage = tlc_codec_built_stage(i)) != NULL; i++) {
         tlc_text_say(w, stage->name);
-        tlc_text_say(w, tlc_codec_stage(i + 1) ? ", " : "");
+        tlc_text_say(w, tlc_codec_built_stage(i + 1) ? ", " : "");
     }
 }
 
@@ -59,9 +59,9 @@ static void say_names(tlc_text *w, tlc_nearest nearest)
     char list[TLC_MESSAGE_SIZE];
     tlc_text all = tlc_text_in(list, sizeof list);
 
-    for (size_t i = 0; (known = tlc_codec_short_name(i)) != NULL; i++)
+    for (size_t i = 0; (known = tlc_codec_built_name(i)) != NULL; i++)
         tlc_nearest_offer(&nearest, known->name);
-    for (size_t i = 0; (stage = tlc_codec_stage(i)) != NULL; i++)
+    for (size_t i = 0; (stage = tlc_codec_built_stage(i)) != NULL; i++)
         tlc_nearest_offer(&nearest, stage->name);
     say_nearest(w, &nearest);
     say_all_names(&all);
@@ -93,7 +93,7 @@ static void say_open_end(tlc_text *w, const tlc_codec_error *e)
     tlc_text_say(w, " gives ");
     tlc_text_say(w, kind_words(e->stage->gives));
     tlc_text_say(w, ", which is not a frame yet");
-    for (size_t i = 0; (next = tlc_codec_stage(i)) != NULL; i++)
+    for (size_t i = 0; (next = tlc_codec_built_stage(i)) != NULL; i++)
         if (next->takes & e->stage->gives) {
             tlc_text_say(w, before);
             tlc_text_say(w, "+");
@@ -147,6 +147,7 @@ static void say_error(tlc_text *w, const char *codec, const tlc_codec_error *e)
         tlc_text_say(w, "no codec or stage has this name");
         say_names(w, nearest);
         break;
+    case TLC_CODEC_NOT_BUILT: tlc_text_format(w, "this build of the library lacks %s", e->stage->name); break;
     case TLC_CODEC_SHORT_NAME: tlc_text_say(w, "a short name stands alone, without +"); break;
     case TLC_CODEC_MISMATCH: say_mismatch(w, e); break;
     case TLC_CODEC_OPEN_END: say_open_end(w, e); break;
@@ -251,12 +252,12 @@ tlc_status tlc_codec_list(size_t i, tlc_codec_entry *entry)
 
     if (!entry || entry->struct_size < sizeof entry->struct_size)
         return TLC_ERR_PARAM;
-    while (tlc_codec_short_name(names))
+    while (tlc_codec_built_name(names))
         names++;
     if (i < names)
-        describe_short_name(&ours, tlc_codec_short_name(i));
-    else if (tlc_codec_stage(i - names))
-        describe_stage(&ours, tlc_codec_stage(i - names));
+        describe_short_name(&ours, tlc_codec_built_name(i));
+    else if (tlc_codec_built_stage(i - names))
+        describe_stage(&ours, tlc_codec_built_stage(i - names));
     else
         return TLC_ERR_SIZE;
     tlc_export(entry, &ours, sizeof ours);

@@ -67,8 +67,8 @@ extern const tlc_coder tlc_coder_of_symbols, tlc_coder_of_members, tlc_coder_of_
 static inline const tlc_coder *tlc_coder_for(const tlc_codec *codec)
 {
     if (tlc_codec_positions(codec))
-        return &tlc_coder_of_members;
-    return codec->packer ? &tlc_coder_of_symbols : &tlc_coder_of_codes;
+        return TLC_IF_BUILT(TLC_WITH_MEMBERS, &tlc_coder_of_members);
+    return codec->packer ? TLC_IF_BUILT(TLC_WITH_QUARTIC, &tlc_coder_of_symbols) : &tlc_coder_of_codes;
 }
 
 /* Bytes of scratch memory that encoding n values needs. */

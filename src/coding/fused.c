@@ -81,8 +81,10 @@ static const tlc_fused rows[] = {
     {.quantizer = &tlc_stage_ternary, .packer = &tlc_stage_golomb, .encode = ternary_encode},
     {.quantizer = &tlc_stage_onebit, .encode = onebit_encode, .decode_and_add = onebit_add},
     {.quantizer = &tlc_stage_natural, .decode_and_add = natural_add},
-    {.quantizer = &tlc_stage_topk, .encode_members = topk_encode},
-    {.quantizer = &tlc_stage_topk, .packer = &tlc_stage_golomb, .encode_members = topk_encode},
+    {.quantizer = &tlc_stage_topk, .encode_members = TLC_IF_BUILT(TLC_WITH_TOPK, topk_encode)},
+    {.quantizer = &tlc_stage_topk,
+     .packer = &tlc_stage_golomb,
+     .encode_members = TLC_IF_BUILT(TLC_WITH_TOPK, topk_encode)},
 };
 
 const tlc_fused *tlc_fused_row(size_t i)

@@ -74,9 +74,9 @@ static tlc_status fail(tlc_frame *f, tlc_frame_fault fault)
     static const tlc_status status[] = {
         [TLC_FAULT_SHORT] = TLC_ERR_CORRUPT,     [TLC_FAULT_OTHER] = TLC_ERR_VERSION,
         [TLC_FAULT_CODEC] = TLC_ERR_UNSUPPORTED, [TLC_FAULT_CHECKSUM] = TLC_ERR_CHECKSUM,
-        [TLC_FAULT_N] = TLC_ERR_CORRUPT,         [TLC_FAULT_SIZE] = TLC_ERR_SIZE,
-        [TLC_FAULT_FLAGS] = TLC_ERR_CORRUPT,     [TLC_FAULT_BLOCK] = TLC_ERR_CORRUPT,
-        [TLC_FAULT_SCALARS] = TLC_ERR_CORRUPT,
+        [TLC_FAULT_BUILD] = TLC_ERR_UNSUPPORTED, [TLC_FAULT_N] = TLC_ERR_CORRUPT,
+        [TLC_FAULT_SIZE] = TLC_ERR_SIZE,         [TLC_FAULT_FLAGS] = TLC_ERR_CORRUPT,
+        [TLC_FAULT_BLOCK] = TLC_ERR_CORRUPT,     [TLC_FAULT_SCALARS] = TLC_ERR_CORRUPT,
     };
 
     f->fault = fault;
@@ -95,6 +95,8 @@ tlc_status tlc_frame_read(tlc_frame *f, const void *src, size_t len, const size_
         return fail(f, TLC_FAULT_OTHER);
     if (!tlc_codec_from_ids(&f->codec, &f->fallback, p + 2))
         return fail(f, TLC_FAULT_CODEC);
+    if (tlc_codec_lacks(&f->codec))
+        return fail(f, TLC_FAULT_BUILD);
     f->checksum = (p[1] & TLC_FRAME_CHECKSUM) != 0;
     if (f->checksum) {
         len -= TLC_CHECKSUM_SIZE;

@@ -18,6 +18,7 @@ typedef enum tlc_frame_fault {
     TLC_FAULT_SHORT,    /* for a header */
     TLC_FAULT_OTHER,    /* another version, or no frame */
     TLC_FAULT_CODEC,    /* an unknown one */
+    TLC_FAULT_BUILD,    /* a codec that is not part of this build */
     TLC_FAULT_CHECKSUM, /* another one */
     TLC_FAULT_N,        /* is not a number */
     TLC_FAULT_SIZE,     /* n is not the caller's */

@@ -7,11 +7,13 @@
  *
  * The last three columns name the ISA whose function the table of AVX2, of AVX-512 and of NEON takes. An ISA without
  * a version of its own takes the next best one: avx2 or scalar for AVX-512, scalar for AVX2 and NEON. Every kernel
- * has a scalar version. Define KERNEL before including this file; it is undefined at the end.
+ * has a scalar version. USED_BY says which parts of the library call the kernels that follow. Define KERNEL before
+ * including this file; it is undefined at the end.
  */
 /* clang-format off */
 
 /* ---- convert ---- */
+#define USED_BY (TLC_WITH_ALL)
 
 /* Conversions round half to even and overflow to infinity. A NaN becomes quiet and keeps its sign; its payload is
  * cut or shifted. They take any values. The 16-bit side may be unaligned and is in the machine's byte order. */
@@ -36,13 +38,27 @@ KERNEL(uint32_t, accumulate, (float *r, const float *g, size_t n), avx2, avx512,
  * where v is 0. */
 KERNEL(void, values_add, (const float *v, size_t n, float weight, int skip, float *sum), avx2, avx512, neon)
 
+/* ---- bytes ---- */
+#undef USED_BY
+#define USED_BY (TLC_WITH_QUARTIC | TLC_WITH_NATURAL | TLC_WITH_LEVELS)
+
+/* The largest byte; 0 for len = 0. */
+KERNEL(uint8_t, bytes_max, (const uint8_t *in, size_t len), avx2, avx512, neon)
+
+/* Is each byte x one with (uint8_t)((x & keep) - least) <= above, or x == other? */
+KERNEL(int, bytes_allowed, (const uint8_t *in, size_t len, const tlc_bytes_rule *rule), avx2, avx512, neon)
+
 /* ---- philox ---- */
+#undef USED_BY
+#define USED_BY (TLC_WITH_RANDOM)
 
 /* Random words (Philox 4x32-10). out[i] is the word of element first + i: output word (first + i) mod 4 for key {seed}
  * and counter {(first + i) / 4, step}, low halves first. */
 KERNEL(void, philox, (uint64_t seed, uint64_t step, uint64_t first, size_t n, uint32_t *out), avx2, avx512, neon)
 
 /* ---- ternary ---- */
+#undef USED_BY
+#define USED_BY (TLC_WITH_SYMBOLS)
 
 /* x = g + r (r NULL: g; g NULL: r). q is +1 where x > M/2, -1 where x < -M/2, else 0. r, if any, becomes x - M q. */
 KERNEL(void, ternary_encode, (const float *g, float *r, size_t n, float M, int8_t *q), avx2, avx512, neon)
@@ -54,18 +70,14 @@ KERNEL(void, ternary_decode, (const int8_t *q, size_t n, float M, float *out), a
 KERNEL(void, ternary_add, (const int8_t *q, size_t n, float w, float *sum), avx2, avx512, neon)
 
 /* ---- quartic ---- */
+#undef USED_BY
+#define USED_BY (TLC_WITH_QUARTIC)
 
 /* out[i] = 121 + 81 q[0][i] + 27 q[1][i] + 9 q[2][i] + 3 q[3][i] + q[4][i]. */
 KERNEL(void, quartic_encode, (const int8_t *const q[5], size_t len, uint8_t *out), avx2, avx512, neon)
 
 /* The inverse of quartic_encode. in[i] <= 242. */
 KERNEL(void, quartic_decode, (const uint8_t *in, size_t len, int8_t *const q[5]), avx2, avx512, neon)
-
-/* The largest byte; 0 for len = 0. */
-KERNEL(uint8_t, bytes_max, (const uint8_t *in, size_t len), avx2, avx512, neon)
-
-/* Is each byte x one with (uint8_t)((x & keep) - least) <= above, or x == other? */
-KERNEL(int, bytes_allowed, (const uint8_t *in, size_t len, const tlc_bytes_rule *rule), avx2, avx512, neon)
 
 /* ---- ternary_quartic ---- */
 
@@ -91,6 +103,8 @@ KERNEL(void, quartic_ternary_decode_uncached, (const uint8_t *in, size_t len, fl
                                                tlc_lines *lines, int last), avx2, avx512, neon)
 
 /* ---- zerorun ---- */
+#undef USED_BY
+#define USED_BY (TLC_WITH_ZERORUN)
 
 /* Zero-run encodes len bytes (<= 242). They follow *run bytes 121 that are not written yet. Leaves the run that is
  * open at the end in *run, and returns the bytes written. out has room for *run + len bytes, all of which may be
@@ -106,12 +120,16 @@ KERNEL(size_t, zerorun_decode, (const uint8_t *in, size_t len, uint8_t *out), av
 KERNEL(uint64_t, zerorun_size, (const uint8_t *in, size_t len), avx2, avx512, neon)
 
 /* ---- stochastic ---- */
+#undef USED_BY
+#define USED_BY (TLC_WITH_STOCHASTIC_TERNARY)
 
 /* q = sign(x) if (word >> 8) 2^-24 * max < |x|, else 0. The product is rounded. */
 KERNEL(void, stochastic_encode, (const float *x, const uint32_t *words, size_t n, float max, int8_t *q),
        avx2, avx512, neon)
 
 /* ---- levels ---- */
+#undef USED_BY
+#define USED_BY (TLC_WITH_LEVELS)
 
 /* y = x / max * K, rounded twice. Without words (NULL) q = y rounded half to even. With words q = floor(y), plus one if
  * (word >> 8) 2^-24 < y - floor(y). |x| <= max, max > 0, K is 127 or 7. */
@@ -128,6 +146,8 @@ KERNEL(void, nibbles_pack, (const int8_t *q, size_t n, uint8_t *out), avx2, avx5
 KERNEL(void, nibbles_unpack, (const uint8_t *in, size_t n, int8_t *q), avx2, avx512, neon)
 
 /* ---- onebit ---- */
+#undef USED_BY
+#define USED_BY (TLC_WITH_ONEBIT)
 
 /* Sums over a chunk of n <= TLC_SUM_CHUNK values x = g + r, with g or r NULL as in absmax. sums[0] is the sum of x >=
  * 0, sums[1] the sum of x < 0, each over 16 lanes (index mod 16) folded 16-8-4-2-1. *count is the number of x >= 0.
@@ -147,6 +167,8 @@ KERNEL(void, onebit_decode, (const uint8_t *bits, size_t n, const float mean[2],
 KERNEL(void, onebit_add, (const uint8_t *bits, size_t n, const float mean[2], float *sum), avx2, avx512, neon)
 
 /* ---- natural ---- */
+#undef USED_BY
+#define USED_BY (TLC_WITH_NATURAL)
 
 /* Rounds to powers of two. |x| = 2^a (1 + m / 2^23) goes to e = a + 1 if (word >> 9) < m (words NULL: if m >= 2^22),
  * else to e = a. e - shift is clipped to -50..10. out = sign << 7 | (e + 50), and 0x40 for 0. Returns how many were
@@ -170,6 +192,8 @@ KERNEL(void, natural9_decode, (const uint8_t *in, const uint8_t *signs, size_t n
        avx2, avx512, neon)
 
 /* ---- masks ---- */
+#undef USED_BY
+#define USED_BY (TLC_WITH_MEMBERS)
 
 /* Bit i % 64 of nonzero[i / 64] is 1 if q[i] is not 0, and of negative[i / 64] if q[i] is -1. Bits beyond n are 0.
  * negative may be NULL. Returns how many q are not 0. */
@@ -207,6 +231,8 @@ KERNEL(size_t, expand_add, (const uint64_t *mask, size_t n, const void *values, 
 KERNEL(size_t, compact, (const float *x, const uint64_t *mask, size_t n, float *out), scalar, avx512, scalar)
 
 /* ---- golomb ---- */
+#undef USED_BY
+#define USED_BY (TLC_WITH_GOLOMB_CODES | TLC_WITH_DELTA)
 
 /* Moves each of TLC_GOLOMB_LANES lanes forward over the codes that end at or before its end. It stops before a code of
  * more than TLC_GOLOMB_LONGEST bits. If a lane begins before its end, the 8 bytes from that end on exist. */
@@ -219,6 +245,8 @@ KERNEL(size_t, golomb_read, (const tlc_golomb_codes *codes, tlc_golomb_run *run,
                              size_t cap), avx2, avx2, scalar)
 
 /* ---- delta ---- */
+#undef USED_BY
+#define USED_BY (TLC_WITH_DELTA)
 
 /* Compares weights of 16 bits. d = ordered(next) - ordered(base) as signed integers that wrap; ordered(x) is x with all
  * bits but the sign inverted if the sign is 1. Bit i % 64 of changed[i / 64] is 1 if d is not 0, of negative if d < 0,
@@ -264,3 +292,4 @@ KERNEL(uint64_t, delta_extras16, (const uint8_t *bytes, size_t size, uint64_t bi
 /* clang-format on */
 
 #undef KERNEL
+#undef USED_BY

@@ -2,31 +2,34 @@
  *
  * The tables that kernel_list.h describes, best first.
  */
+#include "../common/built.h"
 #include "kernels.h"
 #include <stdatomic.h>
 
 static const tlc_kernels tables[] = {
-#if defined(__x86_64__)
+#if defined(__x86_64__) && !defined(TLC_NO_AVX2)
+#ifndef TLC_NO_AVX512
     {
         .isa = TLC_ISA_AVX512,
-#define KERNEL(returns, name, parameters, avx2, avx512, neon) .name = tlc_##name##_##avx512,
+#define KERNEL(returns, name, parameters, avx2, avx512, neon) .name = TLC_IF_BUILT(USED_BY, tlc_##name##_##avx512),
 #include "kernel_list.h"
     },
+#endif
     {
         .isa = TLC_ISA_AVX2,
-#define KERNEL(returns, name, parameters, avx2, avx512, neon) .name = tlc_##name##_##avx2,
+#define KERNEL(returns, name, parameters, avx2, avx512, neon) .name = TLC_IF_BUILT(USED_BY, tlc_##name##_##avx2),
 #include "kernel_list.h"
     },
-#elif defined(__aarch64__)
+#elif defined(__aarch64__) && !defined(TLC_NO_NEON)
     {
         .isa = TLC_ISA_NEON,
-#define KERNEL(returns, name, parameters, avx2, avx512, neon) .name = tlc_##name##_##neon,
+#define KERNEL(returns, name, parameters, avx2, avx512, neon) .name = TLC_IF_BUILT(USED_BY, tlc_##name##_##neon),
 #include "kernel_list.h"
     },
 #endif
     {
         .isa = TLC_ISA_SCALAR,
-#define KERNEL(returns, name, parameters, avx2, avx512, neon) .name = tlc_##name##_scalar,
+#define KERNEL(returns, name, parameters, avx2, avx512, neon) .name = TLC_IF_BUILT(USED_BY, tlc_##name##_scalar),
 #include "kernel_list.h"
     },
 };

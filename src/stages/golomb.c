@@ -11,8 +11,11 @@ const tlc_stage tlc_stage_golomb = {
     .id = 2,
     .takes = TLC_KIND_TERNARY | TLC_KIND_BINARY | TLC_KIND_MEMBERS,
     .gives = TLC_KIND_BYTES,
-    .positions = &tlc_positions_golomb,
+    .positions = TLC_IF_BUILT(TLC_WITH_GOLOMB_CODES, &tlc_positions_golomb),
     .fallback = &tlc_stage_quartic,
-    .meaning = "Golomb-coded positions of what is not 0; of 3-value symbols quartic bytes if these are not more",
-    .source = "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018, algorithms 3 and 4",
+    .meaning =
+        TLC_IF_BUILT(TLC_WITH_GOLOMB_CODES,
+                     "Golomb-coded positions of what is not 0; of 3-value symbols quartic bytes if these are not more"),
+    .source = TLC_IF_BUILT(TLC_WITH_GOLOMB_CODES,
+                           "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018, algorithms 3 and 4"),
 };

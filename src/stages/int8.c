@@ -46,7 +46,7 @@ const tlc_stage tlc_stage_int8 = {
     .id = 5,
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_BYTES,
-    .quantize = &quantizer,
-    .meaning = "255 levels of x / max|x|, to the nearest",
-    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (8-bit int)",
+    .quantize = TLC_IF_BUILT(TLC_WITH_INT8, &quantizer),
+    .meaning = TLC_IF_BUILT(TLC_WITH_INT8, "255 levels of x / max|x|, to the nearest"),
+    .source = TLC_IF_BUILT(TLC_WITH_INT8, "Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (8-bit int)"),
 };

@@ -127,7 +127,9 @@ const tlc_stage tlc_stage_natural = {
     .gives = TLC_KIND_BYTES,
     .params = params,
     .param_count = 3,
-    .quantize = &quantizer,
-    .meaning = "powers of two, sent as sign and exponent",
-    .source = "Horvath, Ho, Horvath, Sahu, Canini, Richtarik, Natural compression, 2019, section 2, and IntML's 8 bits",
+    .quantize = TLC_IF_BUILT(TLC_WITH_NATURAL, &quantizer),
+    .meaning = TLC_IF_BUILT(TLC_WITH_NATURAL, "powers of two, sent as sign and exponent"),
+    .source = TLC_IF_BUILT(
+        TLC_WITH_NATURAL,
+        "Horvath, Ho, Horvath, Sahu, Canini, Richtarik, Natural compression, 2019, section 2, and IntML's 8 bits"),
 };

@@ -66,7 +66,9 @@ const tlc_stage tlc_stage_onebit = {
     .id = 7,
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_BYTES,
-    .quantize = &quantizer,
-    .meaning = "x >= 0 or not; each side decodes to its mean",
-    .source = "Seide, Fu, Droppo, Li, Yu, 1-bit SGD, 2014; Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (MQE 1-bit)",
+    .quantize = TLC_IF_BUILT(TLC_WITH_ONEBIT, &quantizer),
+    .meaning = TLC_IF_BUILT(TLC_WITH_ONEBIT, "x >= 0 or not; each side decodes to its mean"),
+    .source = TLC_IF_BUILT(
+        TLC_WITH_ONEBIT,
+        "Seide, Fu, Droppo, Li, Yu, 1-bit SGD, 2014; Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (MQE 1-bit)"),
 };

@@ -91,7 +91,9 @@ const tlc_stage tlc_stage_qsgd = {
     .gives = TLC_KIND_BYTES,
     .params = params,
     .param_count = 1,
-    .quantize = &quantizer,
-    .meaning = "uniform levels of x / max|x|, rounded at random without bias",
-    .source = "Alistarh et al., QSGD, 2017, with the maximum norm, as in Tang et al., DCD-PSGD and ECD-PSGD, 2018",
+    .quantize = TLC_IF_BUILT(TLC_WITH_QSGD, &quantizer),
+    .meaning = TLC_IF_BUILT(TLC_WITH_QSGD, "uniform levels of x / max|x|, rounded at random without bias"),
+    .source = TLC_IF_BUILT(
+        TLC_WITH_QSGD,
+        "Alistarh et al., QSGD, 2017, with the maximum norm, as in Tang et al., DCD-PSGD and ECD-PSGD, 2018"),
 };

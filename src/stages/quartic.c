@@ -29,7 +29,7 @@ const tlc_stage tlc_stage_quartic = {
     .id = 1,
     .takes = TLC_KIND_TERNARY,
     .gives = TLC_KIND_QUARTIC,
-    .pack = &packer,
-    .meaning = "quartic encoding: five symbols in a byte",
-    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.2",
+    .pack = TLC_IF_BUILT(TLC_WITH_QUARTIC, &packer),
+    .meaning = TLC_IF_BUILT(TLC_WITH_QUARTIC, "quartic encoding: five symbols in a byte"),
+    .source = TLC_IF_BUILT(TLC_WITH_QUARTIC, "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.2"),
 };

@@ -68,8 +68,9 @@ const tlc_stage tlc_stage_random_sparse = {
     .gives = TLC_KIND_BYTES,
     .params = params,
     .param_count = 1,
-    .quantize = &quantizer,
-    .positions = &tlc_positions_golomb,
-    .meaning = "x / p with probability p, else 0",
-    .source = "Tang, Gan, Zhang, Zhang, Liu, DCD-PSGD and ECD-PSGD, 2018, footnote 2",
+    .quantize = TLC_IF_BUILT(TLC_WITH_RANDOM_SPARSE, &quantizer),
+    .positions = TLC_IF_BUILT(TLC_WITH_RANDOM_SPARSE, &tlc_positions_golomb),
+    .meaning = TLC_IF_BUILT(TLC_WITH_RANDOM_SPARSE, "x / p with probability p, else 0"),
+    .source = TLC_IF_BUILT(TLC_WITH_RANDOM_SPARSE,
+                           "Tang, Gan, Zhang, Zhang, Liu, DCD-PSGD and ECD-PSGD, 2018, footnote 2"),
 };

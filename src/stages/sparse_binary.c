@@ -77,7 +77,9 @@ const tlc_stage tlc_stage_sparse_binary = {
     .gives = TLC_KIND_BINARY,
     .params = params,
     .param_count = 1,
-    .quantize = &quantizer,
-    .meaning = "the largest p of the values or the smallest p, sent as their mean",
-    .source = "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018, algorithm 2",
+    .quantize = TLC_IF_BUILT(TLC_WITH_SPARSE_BINARY, &quantizer),
+    .meaning = TLC_IF_BUILT(TLC_WITH_SPARSE_BINARY,
+                            "the largest p of the values or the smallest p, sent as their mean"),
+    .source = TLC_IF_BUILT(TLC_WITH_SPARSE_BINARY,
+                           "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018, algorithm 2"),
 };

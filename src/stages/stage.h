@@ -14,6 +14,7 @@
 #ifndef TLC_STAGE_H
 #define TLC_STAGE_H
 
+#include "../common/built.h"
 #include "../positions/positions.h"
 #include "../values/selection.h"
 
@@ -202,6 +203,18 @@ struct tlc_stage {
     const tlc_stage *fallback;      /* the packer whose bytes are sent if positions would not be shorter */
     const tlc_shrinker *shrink;
 };
+
+/* Is the stage part of this build? */
+static inline int tlc_stage_built(const tlc_stage *stage)
+{
+    return stage->quantize || stage->pack || stage->positions || stage->shrink;
+}
+
+/* The kernels of this machine, or NULL: a stage that is not built has none. */
+static inline const tlc_kernels *tlc_stage_kernels(const tlc_stage *stage)
+{
+    return tlc_stage_built(stage) ? tlc_kernels_for(TLC_ISA_AUTO) : NULL;
+}
 
 /* All stages, in the order of tlc_codec_list. To add a stage, add a line here and a file. */
 #define TLC_STAGES(STAGE)                                                                                              \

@@ -27,7 +27,9 @@ const tlc_stage tlc_stage_stochastic_ternary = {
     .id = 2,
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_TERNARY,
-    .quantize = &quantizer,
-    .meaning = "sign(x) with probability |x| / max|x|, else 0",
-    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (stochastic 3-value; TernGrad without clipping)",
+    .quantize = TLC_IF_BUILT(TLC_WITH_STOCHASTIC_TERNARY, &quantizer),
+    .meaning = TLC_IF_BUILT(TLC_WITH_STOCHASTIC_TERNARY, "sign(x) with probability |x| / max|x|, else 0"),
+    .source =
+        TLC_IF_BUILT(TLC_WITH_STOCHASTIC_TERNARY,
+                     "Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (stochastic 3-value; TernGrad without clipping)"),
 };

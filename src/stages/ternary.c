@@ -43,7 +43,7 @@ const tlc_stage tlc_stage_ternary = {
     .gives = TLC_KIND_TERNARY,
     .params = params,
     .param_count = 1,
-    .quantize = &quantizer,
-    .meaning = "3-value quantization with sparsity multiplication",
-    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.1",
+    .quantize = TLC_IF_BUILT(TLC_WITH_TERNARY, &quantizer),
+    .meaning = TLC_IF_BUILT(TLC_WITH_TERNARY, "3-value quantization with sparsity multiplication"),
+    .source = TLC_IF_BUILT(TLC_WITH_TERNARY, "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.1"),
 };

@@ -161,9 +161,11 @@ const tlc_stage tlc_stage_topk = {
     .gives = TLC_KIND_MEMBERS,
     .params = params,
     .param_count = 3,
-    .quantize = &quantizer,
-    .positions = &tlc_positions_bitmap,
-    .meaning = "the values of the largest magnitudes, p of them or about p",
-    .source = "Aji, Heafield, Sparse communication, 2017; 3LC, 2018, section 5.1; bits=1: Sattler, Wiedemann, Mueller, "
-              "Samek, Robust and communication-efficient federated learning, 2019",
+    .quantize = TLC_IF_BUILT(TLC_WITH_TOPK, &quantizer),
+    .positions = TLC_IF_BUILT(TLC_WITH_TOPK, &tlc_positions_bitmap),
+    .meaning = TLC_IF_BUILT(TLC_WITH_TOPK, "the values of the largest magnitudes, p of them or about p"),
+    .source = TLC_IF_BUILT(
+        TLC_WITH_TOPK,
+        "Aji, Heafield, Sparse communication, 2017; 3LC, 2018, section 5.1; bits=1: Sattler, Wiedemann, Mueller, "
+        "Samek, Robust and communication-efficient federated learning, 2019"),
 };

@@ -43,7 +43,7 @@ const tlc_stage tlc_stage_zerorun = {
     .id = 1,
     .takes = TLC_KIND_QUARTIC,
     .gives = TLC_KIND_BYTES,
-    .shrink = &shrinker,
-    .meaning = "zero-run encoding: up to 14 bytes of five zeros become one byte",
-    .source = "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.3",
+    .shrink = TLC_IF_BUILT(TLC_WITH_ZERORUN, &shrinker),
+    .meaning = TLC_IF_BUILT(TLC_WITH_ZERORUN, "zero-run encoding: up to 14 bytes of five zeros become one byte"),
+    .source = TLC_IF_BUILT(TLC_WITH_ZERORUN, "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.3"),
 };
