@@ -173,7 +173,9 @@ static tlc_status read_hello(const tlc_gossip *g, tlc_neighbour *from, tlc_messa
     if (status)
         return status;
     tlc_reader r = {from->head.bundle.data, from->head.bundle.len, 0};
+    tlc_float_mode mode = tlc_float_enter();
     *finding = tlc_finding_of(read_row(g, &r, from));
+    tlc_float_leave(mode);
     status = finding->cause ? finding->cause : read_model(g, &r, from, finding);
     if (status) {
         finding->role = TLC_ROLE_NODE;
@@ -195,7 +197,6 @@ tlc_status tlc_gossip_greet(tlc_gossip *g, const tlc_message *from)
     if (g->pushed)
         return tlc_refuse_step(&g->setup, "greet");
     tlc_gossip_stir(g);
-    tlc_float_mode mode = tlc_float_enter();
     for (size_t i = 0; !status && i < degree; i++) {
         g->neighbour[i].full = 0;
         if (from[i].len)
@@ -208,7 +209,6 @@ tlc_status tlc_gossip_greet(tlc_gossip *g, const tlc_message *from)
         tlc_gossip_decode(g, n->frames, n->replica);
         n->lost = 0;
     }
-    tlc_float_leave(mode);
     return tlc_gossip_tell(g, status, &finding);
 }
 
