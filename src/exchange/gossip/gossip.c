@@ -395,6 +395,11 @@ int tlc_gossip_lost(const tlc_gossip *g, size_t i)
     return g && i < g->degree && g->neighbour[i].lost;
 }
 
+size_t tlc_gossip_message_bound(const tlc_gossip *g)
+{
+    return g ? g->setup.message_bound : 0;
+}
+
 uint64_t tlc_gossip_step(const tlc_gossip *g)
 {
     return g ? g->step : 0;

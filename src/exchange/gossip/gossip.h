@@ -35,7 +35,7 @@ struct tlc_gossip {
     size_t *place;    /* by tensor: where its values begin in a flat model; TLC_ALL: it has none */
     size_t *group_at; /* by group: the same */
     size_t room;      /* values of a flat model, with gaps, which are 0 */
-    /* Flat models. x, own and work have tlc_gossip_hello_size() bytes at least. */
+    /* Flat models. x, own and work have tlc_gossip_hello_size() bytes at least, of this node. */
     float *x;        /* the model */
     float *estimate; /* ECD: what the neighbours think it is; else NULL */
     float *mean;     /* of the tensors in `fresh` */
@@ -101,6 +101,6 @@ void tlc_gossip_stir(tlc_gossip *g);
 /* model = the frames of all groups, which are valid. */
 void tlc_gossip_decode(const tlc_gossip *g, tlc_bundle_reader frames, float *model);
 
-/* The bytes of the largest hello. */
-uint64_t tlc_gossip_hello_size(const tlc_gossip *g);
+/* The bytes of the largest hello of a node with this many neighbours. */
+uint64_t tlc_gossip_hello_size(const tlc_gossip *g, size_t degree);
 #endif

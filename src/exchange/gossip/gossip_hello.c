@@ -9,9 +9,9 @@
 
 /* ---- write ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t row_room(const tlc_gossip *g)
+static uint64_t row_room(size_t degree)
 {
-    return TLC_VARINT_MAX + (uint64_t)g->degree * (TLC_VARINT_MAX + sizeof(double)) + sizeof(double) + 8;
+    return TLC_VARINT_MAX + (uint64_t)degree * (TLC_VARINT_MAX + sizeof(double)) + sizeof(double) + 8;
 }
 
 /* Of the bundle with all values. */
@@ -27,9 +27,9 @@ static uint64_t bundle_room(const tlc_gossip *g)
     return bound;
 }
 
-uint64_t tlc_gossip_hello_size(const tlc_gossip *g)
+uint64_t tlc_gossip_hello_size(const tlc_gossip *g, size_t degree)
 {
-    return tlc_sum(tlc_sum(tlc_message_room(&g->setup), row_room(g)), tlc_sum(bundle_room(g), TLC_CHECKSUM_SIZE));
+    return tlc_sum(tlc_sum(tlc_message_room(&g->setup), row_room(degree)), tlc_sum(bundle_room(g), TLC_CHECKSUM_SIZE));
 }
 
 /* Of the values, as little-endian floats. */
@@ -90,7 +90,7 @@ tlc_status tlc_gossip_hello(tlc_gossip *g, int full, tlc_message *to_all)
         return tlc_refuse_null(&g->setup, "to_all");
     if (g->pushed)
         return tlc_refuse_step(&g->setup, "hello");
-    uint8_t *row_at = (uint8_t *)g->work + tlc_message_room(&g->setup), *model_at = row_at + row_room(g);
+    uint8_t *row_at = (uint8_t *)g->work + tlc_message_room(&g->setup), *model_at = row_at + row_room(g->degree);
     tlc_message model = full ? write_model(g, model_at) : (tlc_message){model_at, 0};
     size_t row = write_row(g, row_at);
     uint8_t *body = (uint8_t *)(uintptr_t)model.data - row;

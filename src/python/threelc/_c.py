@@ -357,9 +357,11 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_bundle_count": (c_uint32, POINTER(BundleReader)),
     "tlc_bundle_next": (_status, POINTER(BundleReader), POINTER(c_void_p), _size_out),
     "tlc_exchange_config_init": (_status, POINTER(ExchangeConfig), c_size_t),
+    "tlc_tensor_pointers": (_status, _values, c_int, POINTER(Tensor), c_size_t, _lists),
     **_each("worker server allreduce gossip", {
         "destroy": (None, _object), "step": (c_uint64, _object), "stats": (_status, _object, POINTER(ExchangeStats)),
-        "state_size": (c_size_t, _object), "state_save": _save, "state_load": _load, "state_salvage": _load}),
+        "message_bound": (c_size_t, _object), "state_size": (c_size_t, _object), "state_save": _save,
+        "state_load": _load, "state_salvage": _load}),
     **_each("worker server allreduce", {
         "create": (_status, *_create, c_uint32, *_tensors), "residual_scale": (_status, _object, c_float)}),
     **_each("server allreduce gossip", {
