@@ -1,119 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * An all-reduce between processes, without MPI: each is connected to each other one. Here pairs of sockets connect
- * them; TCP connections between machines do as well.
+ * An all-reduce between processes, without MPI: sockets.h carries the messages, to any number of ranks.
  */
-#include <poll.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <sys/socket.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <threelc/exchange.h>
+#include "sockets.h"
 
-enum { RANKS = 3, WEIGHTS = 99000, BIAS = 1000, N = WEIGHTS + BIAS, PATIENCE = 60000 /* ms */ };
+enum { WEIGHTS = 99000, BIAS = 1000, N = WEIGHTS + BIAS };
 static float model[N], grad[N];
-static int connection[RANKS]; /* to each rank; -1: one's own */
-static unsigned char *inbox[RANKS];
-static size_t largest; /* message */
-
-static void need(int fine)
-{
-    if (!fine)
-        exit(1);
-}
-
-/* A message on its way, after 8 bytes with its length, the lowest byte first. */
-typedef struct transfer {
-    unsigned char head[8];
-    size_t done; /* bytes, with those of head */
-    uint64_t len;
-} transfer;
-
-static int is_done(const transfer *t)
-{
-    return t->done >= 8 && t->done - 8 == t->len;
-}
-
-static void send_more(int fd, transfer *t, const unsigned char *message)
-{
-    const int in_head = t->done < 8;
-    const void *from = in_head ? t->head + t->done : message + (t->done - 8);
-    ssize_t sent = send(fd, from, in_head ? 8 - t->done : t->len - (t->done - 8), MSG_DONTWAIT | MSG_NOSIGNAL);
-
-    need(sent > 0);
-    t->done += (size_t)sent;
-}
-
-static void receive_more(int fd, transfer *t, unsigned char *message)
-{
-    const int in_head = t->done < 8;
-    void *to = in_head ? t->head + t->done : message + (t->done - 8);
-    ssize_t came = recv(fd, to, in_head ? 8 - t->done : t->len - (t->done - 8), MSG_DONTWAIT);
-
-    need(came > 0); /* 0: the other one has ended */
-    t->done += (size_t)came;
-    for (int i = 0; in_head && t->done == 8 && i < 8; i++)
-        t->len |= (uint64_t)t->head[i] << 8 * i;
-    need(t->len <= largest); /* whoever sent it */
-}
-
-/* Sends to[i] to rank i and receives from[i], all at once. If all ranks would send before they receive, all would wait
- * for ever, as soon as messages are larger than what the system keeps on the way. */
-static void carry(const tlc_message *to, tlc_message *from)
-{
-    transfer out[RANKS] = {0}, in[RANKS] = {0};
-    struct pollfd polls[RANKS];
-
-    for (int i = 0; i < RANKS; i++) {
-        out[i].len = to[i].len;
-        for (int b = 0; b < 8; b++)
-            out[i].head[b] = (unsigned char)(out[i].len >> 8 * b);
-    }
-    for (;;) {
-        int under_way = 0;
-        for (int i = 0; i < RANKS; i++) {
-            const int events = (is_done(&out[i]) ? 0 : POLLOUT) | (is_done(&in[i]) ? 0 : POLLIN);
-            polls[i] = (struct pollfd){events ? connection[i] : -1, (short)events, 0};
-            under_way |= polls[i].fd >= 0;
-        }
-        if (!under_way)
-            break;
-        need(poll(polls, RANKS, PATIENCE) > 0);
-        for (int i = 0; i < RANKS; i++) {
-            if (polls[i].revents & POLLOUT)
-                send_more(connection[i], &out[i], to[i].data);
-            if (polls[i].revents & ~POLLOUT) /* an end or an error shows here, too */
-                receive_more(connection[i], &in[i], inbox[i]);
-        }
-    }
-    for (int i = 0; i < RANKS; i++)
-        from[i] = connection[i] < 0 ? to[i] : (tlc_message){inbox[i], (size_t)in[i].len};
-}
-
-/* Starts the other ranks. Returns which one this is. */
-static int start(void)
-{
-    int ends[RANKS][RANKS], rank = 0;
-
-    for (int i = 0; i < RANKS; i++)
-        for (int j = 0; j < i; j++) {
-            int pair[2];
-            need(!socketpair(AF_UNIX, SOCK_STREAM, 0, pair));
-            ends[i][j] = pair[0];
-            ends[j][i] = pair[1];
-        }
-    for (int i = 1; i < RANKS && !rank; i++)
-        rank = fork() ? 0 : i;
-    for (int i = 0; i < RANKS; i++)
-        for (int j = 0; j < RANKS; j++)
-            if (i == rank)
-                connection[j] = j == rank ? -1 : ends[i][j];
-            else if (i != j)
-                close(ends[i][j]);
-    return rank;
-}
 
 int main(void)
 {
