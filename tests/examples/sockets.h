@@ -6,13 +6,14 @@
 #include <poll.h>
 #include <stdint.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 #include <threelc/threelc.h>
 
 enum { RANKS = 3, PATIENCE = 60000 /* ms */ };
 static int connection[RANKS]; /* to each rank; -1: one's own */
-static unsigned char *inbox[RANKS];
+static void *inbox[RANKS];
 static size_t largest; /* bytes of a message, and of an inbox */
 
 static void need(int fine)
@@ -33,20 +34,20 @@ static int is_done(const transfer *t)
     return t->done >= 8 && t->done - 8 == t->len;
 }
 
-static void send_more(int fd, transfer *t, const unsigned char *message)
+static void send_more(int fd, transfer *t, const void *message)
 {
     const int in_head = t->done < 8;
-    const void *from = in_head ? t->head + t->done : message + (t->done - 8);
+    const void *from = in_head ? t->head + t->done : (const unsigned char *)message + (t->done - 8);
     ssize_t sent = send(fd, from, in_head ? 8 - t->done : t->len - (t->done - 8), MSG_DONTWAIT | MSG_NOSIGNAL);
 
     need(sent > 0);
     t->done += (size_t)sent;
 }
 
-static void receive_more(int fd, transfer *t, unsigned char *message)
+static void receive_more(int fd, transfer *t, void *message)
 {
     const int in_head = t->done < 8;
-    void *to = in_head ? t->head + t->done : message + (t->done - 8);
+    void *to = in_head ? t->head + t->done : (unsigned char *)message + (t->done - 8);
     ssize_t came = recv(fd, to, in_head ? 8 - t->done : t->len - (t->done - 8), MSG_DONTWAIT);
 
     need(came > 0); /* 0: the other one has ended */
@@ -60,9 +61,11 @@ static void receive_more(int fd, transfer *t, unsigned char *message)
  * for ever, as soon as messages are larger than what the system keeps on the way. */
 static void carry(const tlc_message *to, tlc_message *from)
 {
-    transfer out[RANKS] = {0}, in[RANKS] = {0};
+    transfer out[RANKS], in[RANKS];
     struct pollfd polls[RANKS];
 
+    memset(out, 0, sizeof out);
+    memset(in, 0, sizeof in);
     for (int i = 0; i < RANKS; i++) {
         out[i].len = to[i].len;
         for (int b = 0; b < 8; b++)
@@ -72,7 +75,8 @@ static void carry(const tlc_message *to, tlc_message *from)
         int under_way = 0;
         for (int i = 0; i < RANKS; i++) {
             const int events = (is_done(&out[i]) ? 0 : POLLOUT) | (is_done(&in[i]) ? 0 : POLLIN);
-            polls[i] = (struct pollfd){events ? connection[i] : -1, (short)events, 0};
+            polls[i].fd = events ? connection[i] : -1;
+            polls[i].events = (short)events;
             under_way |= polls[i].fd >= 0;
         }
         if (!under_way)
@@ -85,8 +89,12 @@ static void carry(const tlc_message *to, tlc_message *from)
                 receive_more(connection[i], &in[i], inbox[i]);
         }
     }
-    for (int i = 0; i < RANKS; i++)
-        from[i] = connection[i] < 0 ? to[i] : (tlc_message){inbox[i], (size_t)in[i].len};
+    for (int i = 0; i < RANKS; i++) {
+        from[i].data = inbox[i];
+        from[i].len = (size_t)in[i].len;
+        if (connection[i] < 0)
+            from[i] = to[i];
+    }
 }
 
 /* Starts the other ranks. Returns which one this is. */
