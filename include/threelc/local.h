@@ -12,15 +12,15 @@
  *   tlc_local_outer         the common model moves by the mean, the same bits on all machines
  *   tlc_local_start         weights = common model + error_reset * residual: the next round begins
  *
- * Call tlc_local_start first of all, with the residual of a state, if one was loaded. A round that failed (TLC_ERR_STEP)
- * has no outer step: tlc_local_start with mix 0 brings all machines back to its start. At the end of a training
- * tlc_local_start with error_reset 0 leaves the common model. To exchange while local steps go on, call tlc_local_outer
- * and tlc_local_start some steps after tlc_local_change, with mix.
+ * Call tlc_local_start first of all, with the residual of a state, if one was loaded. A round that failed
+ * (TLC_ERR_STEP) has no outer step: tlc_local_start with mix 0 brings all machines back to its start. At the end of a
+ * training tlc_local_start with error_reset 0 leaves the common model. To exchange while local steps go on, call
+ * tlc_local_outer and tlc_local_start some steps after tlc_local_change, with mix.
  *
  * All memory is the caller's, who saves common model and momentum with the state of the exchange. A call computes each
  * value by itself, so pieces of a tensor may be computed by several threads.
- * Arithmetic is binary32. Where a comment says a * b + c, it is rounded once (as fmaf does), on every machine; else each
- * operation is rounded. These are the bits of threelc.torch.LocalSteps with torch.optim.SGD on CPUs with fused
+ * Arithmetic is binary32. Where a comment says a * b + c, it is rounded once (as fmaf does), on every machine; else
+ * each operation is rounded. These are the bits of threelc.torch.LocalSteps with torch.optim.SGD on CPUs with fused
  * multiply-add, but for the sign of zeros.
  * Units, buffers, structs, float mode and failure are as in threelc/threelc.h.
  */
@@ -63,8 +63,8 @@ TLC_API tlc_status tlc_local_tensor_init(tlc_local_tensor *tensor, size_t struct
  * TLC_ERR_UNSUPPORTED: the build breaks the float rules. */
 TLC_API tlc_status tlc_local_change(const tlc_local_config *cfg, const tlc_local_tensor *tensor, float *change);
 
-/* The outer step, which is that of SGD: momentum = (momentum * cfg->momentum) + mean; then common = rate * move +
- * common, where move is momentum, or with nesterov cfg->momentum * momentum + mean, or without a momentum the mean.
+/* The outer step, which is that of SGD: momentum = (momentum * cfg->momentum) + mean, rounded twice; then common = rate *
+ * move + common, where move is momentum, or with nesterov cfg->momentum * momentum + mean, or without a momentum the mean.
  * mean: n floats, as pull gave them. Weights and residual are not used. */
 TLC_API tlc_status tlc_local_outer(const tlc_local_config *cfg, const tlc_local_tensor *tensor, const float *mean);
 
