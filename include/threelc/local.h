@@ -63,9 +63,9 @@ TLC_API tlc_status tlc_local_tensor_init(tlc_local_tensor *tensor, size_t struct
  * TLC_ERR_UNSUPPORTED: the build breaks the float rules. */
 TLC_API tlc_status tlc_local_change(const tlc_local_config *cfg, const tlc_local_tensor *tensor, float *change);
 
-/* The outer step, which is that of SGD: momentum = (momentum * cfg->momentum) + mean, rounded twice; then common = rate *
- * move + common, where move is momentum, or with nesterov cfg->momentum * momentum + mean, or without a momentum the mean.
- * mean: n floats, as pull gave them. Weights and residual are not used. */
+/* The outer step, which is that of SGD: momentum = (momentum * cfg->momentum) + mean, rounded twice; then
+ * common = rate * move + common, where move is momentum, or with nesterov cfg->momentum * momentum + mean, or without a
+ * momentum the mean. mean: n floats, as pull gave them. Weights and residual are not used. */
 TLC_API tlc_status tlc_local_outer(const tlc_local_config *cfg, const tlc_local_tensor *tensor, const float *mean);
 
 /* weights = start (tlc_local_change). With mix: start + mix * (weights - start), below 0.5; from there on

@@ -48,7 +48,7 @@ static tlc_local_tensor tensor_of(float *common, float *momentum, const float *r
 
 static int same_floats(const float *a, const float *b, size_t n)
 {
-    return memcmp(a, b, n * sizeof *a) == 0;
+    return same(a, b, n * sizeof *a);
 }
 
 TEST(local_products_are_rounded_once)
@@ -193,8 +193,8 @@ static void refused(const tlc_local_config *cfg, const tlc_local_tensor *t, int 
     }
     require_status(tlc_local_outer(cfg, t, change), TLC_ERR_PARAM);
     require(change[0] > 4 && change[0] < 6);
-    require(!t || !t->common || memcmp(before[0], t->common, sizeof(float) * N) == 0);
-    require(!t || !t->weights || memcmp(before[1], t->weights, sizeof(float) * N) == 0);
+    require(!t || !t->common || same(before[0], t->common, sizeof(float) * N));
+    require(!t || !t->weights || same(before[1], t->weights, sizeof(float) * N));
 }
 
 TEST(local_arguments_that_are_refused)

@@ -284,7 +284,7 @@ TEST(p7_a_context_goes_on_after_a_reset)
             require_status(tlc_compress(fresh, grads[step], other, sizeof other, &other_len), TLC_OK);
             require(len == other_len && memcmp(frame, other, len) == 0);
         }
-        require(memcmp(tlc_residual(ctx), tlc_residual(fresh), sizeof(float) * N) == 0);
+        require(same(tlc_residual(ctx), tlc_residual(fresh), sizeof(float) * N));
         end();
     }
     tlc_destroy(fresh);

@@ -97,20 +97,15 @@ const float *tlc_gossip_model(const tlc_gossip *g, size_t tensor)
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
 
-/* The factors of a step of ECD. */
-typedef struct factors {
-    float before, moved;   /* z = before x + moved x_t */
-    float estimate, frame; /* estimate = estimate * estimate + frame C(z) */
-} factors;
-
-static factors factors_of(uint64_t step)
+/* Before frames of this step are made or taken. They are stored: compilers may compute what is not after the mode has
+ * changed. */
+static void find_factors(tlc_gossip *g)
 {
     tlc_float_mode mode = tlc_float_enter();
-    double t = (double)step + 1;
-    const factors f = {(float)(1 - t / 2), (float)(t / 2), (float)(1 - 2 / t), (float)(2 / t)};
+    const double t = (double)g->step + 1;
 
+    g->factors = (tlc_gossip_factors){(float)(1 - t / 2), (float)(t / 2), (float)(1 - 2 / t), (float)(2 / t)};
     tlc_float_leave(mode);
-    return f;
 }
 
 /* What becomes of the n values of a group when its frame comes. */
@@ -144,13 +139,12 @@ static void move_model(const tlc_gossip *g, tlc_message frame, float *values, si
 
 static void move_estimate(const tlc_gossip *g, tlc_message frame, float *values, size_t n)
 {
-    const factors f = factors_of(g->step);
     tlc_float_mode mode = tlc_float_enter();
 
     for (size_t i = 0; i < n; i++)
-        values[i] *= f.estimate;
+        values[i] *= g->factors.estimate;
     tlc_float_leave(mode);
-    add(g, frame, f.frame, values, n);
+    add(g, frame, g->factors.frame, values, n);
 }
 
 static void take_frames(const tlc_gossip *g, tlc_bundle_reader frames, float *model, take_frame *take)
@@ -229,7 +223,7 @@ static size_t move_dcd(tlc_gossip *g, const float *const *moved)
 /* Algorithm 2, equations 3 and 4. moved NULL: the node stays, so z = x. Returns the tensor at fault, or TLC_ALL. */
 static size_t move_ecd(tlc_gossip *g, const float *const *moved)
 {
-    const factors f = factors_of(g->step);
+    const tlc_gossip_factors f = g->factors;
     tlc_float_mode mode = tlc_float_enter();
 
     for (size_t t = 0; moved && t < g->setup.count; t++) {
@@ -272,6 +266,7 @@ tlc_status tlc_gossip_push(tlc_gossip *g, const float *const *moved, tlc_message
         return tlc_refuse(&g->setup, TLC_ERR_ORDER, TLC_ALL, "push was called again, but step %llu has not ended",
                           (unsigned long long)g->step);
     tlc_head head = {.phase = TLC_PHASE_PUSH, .sender = g->setup.rank, .step = g->step, .weight = 1};
+    find_factors(g);
     bad = tlc_gossip_is_ecd(g) ? move_ecd(g, moved) : move_dcd(g, moved);
     if (bad != TLC_ALL) {
         finding = tlc_finding_of(TLC_REASON_MOVED);
@@ -354,6 +349,7 @@ tlc_status tlc_gossip_pull(tlc_gossip *g, const tlc_message *from)
         return tlc_gossip_tell(g, status, &finding);
     memset(g->report.taken, 0, TLC_BITMAP(g->setup.cfg.workers));
     tell_taken(g, g->setup.rank);
+    find_factors(g);
     for (size_t i = 0; i < g->degree; i++) {
         tlc_neighbour *n = &g->neighbour[i];
         if (n->lost)

@@ -26,6 +26,12 @@ typedef struct tlc_neighbour {
     uint64_t digest; /* of a hello */
 } tlc_neighbour;
 
+/* Of a step of ECD. */
+typedef struct tlc_gossip_factors {
+    float before, moved;   /* z = before x + moved x_t */
+    float estimate, frame; /* estimate = estimate * estimate + frame C(z) */
+} tlc_gossip_factors;
+
 struct tlc_gossip {
     tlc_setup setup; /* comes first: tlc_setup_create */
     tlc_sender out;
@@ -45,7 +51,8 @@ struct tlc_gossip {
     tlc_report report;
     tlc_exchange_stats stats;
     uint64_t step;
-    int pushed; /* in this step */
+    tlc_gossip_factors factors; /* of the step under way, once it has begun */
+    int pushed;                 /* in this step */
 };
 
 static inline int tlc_gossip_is_ecd(const tlc_gossip *g)
