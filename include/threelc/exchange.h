@@ -78,6 +78,14 @@ typedef struct tlc_tensor {
 } tlc_tensor;
 TLC_API tlc_status tlc_tensor_init(tlc_tensor *tensor, size_t struct_size);
 
+/* For tensors that lie one after the other in one buffer, in the order of the list and without gaps: sets pointers[t]
+ * to where tensor t begins, as push and pull want it. push takes const void *const *: in C cast it. base: the values of
+ * all tensors, of dtype; its contents are not looked at. NULL is allowed if there are no values.
+ * TLC_ERR_PARAM: a bad dtype, NULL, or the struct_size of the first tensor is too small. TLC_ERR_SIZE: more bytes than
+ * the address space. On failure pointers do not change. */
+TLC_API tlc_status tlc_tensor_pointers(void *base, tlc_dtype dtype, const tlc_tensor *tensors, size_t count,
+                                       void **pointers);
+
 /* What the last call found: push, reduce, average, answer, pull, join, lose, hello, greet, cancel or state_load, or any
  * other call that failed. struct_size is set by the caller, and means what it means in tlc_frame_info. */
 typedef struct tlc_outcome {
@@ -236,6 +244,11 @@ TLC_API tlc_status tlc_worker_join(tlc_worker *w, uint64_t step, const uint64_t 
 
 TLC_API uint64_t tlc_worker_step(const tlc_worker *w); /* the step under way; 0 for NULL */
 
+/* The most bytes of a message to this object: of all kinds, from any sender whose tensors and configuration are equal,
+ * with codecs of the configuration or reserved ones. A receiver refuses a longer one before it takes memory for it, as
+ * a length from the network may be anything. It never changes. 0 for NULL. SIZE_MAX: more than the address space. */
+TLC_API size_t tlc_worker_message_bound(const tlc_worker *w);
+
 /* Changes the codec of the pushes of a tensor (TLC_ALL: of all that have the codec of the configuration), as
  * tlc_set_codec does. TLC_ERR_PARAM: no such tensor, or one that is sent raw because it is small. */
 TLC_API tlc_status tlc_worker_set_codec(tlc_worker *w, size_t tensor, const char *codec);
@@ -314,7 +327,8 @@ TLC_API tlc_status tlc_server_again(const tlc_server *s, uint64_t step, tlc_mess
 
 /* *step: the last step in which a push of this worker was taken; 0: none. For tlc_worker_join. */
 TLC_API tlc_status tlc_server_taken(const tlc_server *s, uint32_t worker, uint64_t *step);
-TLC_API uint64_t tlc_server_step(const tlc_server *s); /* the step under way; 0 for NULL */
+TLC_API uint64_t tlc_server_step(const tlc_server *s);        /* the step under way; 0 for NULL */
+TLC_API size_t tlc_server_message_bound(const tlc_server *s); /* as tlc_worker_message_bound */
 
 /* As those of workers, for codecs and residuals of answers. tlc_server_residual_scale: TLC_ERR_ORDER between reduce and
  * answer. */
@@ -401,7 +415,8 @@ TLC_API tlc_status tlc_allreduce_part(const tlc_allreduce *a, size_t i, tlc_part
  * next step sends what residuals hold, as floats: after a step with gradients of 0 at the end of a training all are 0.
  */
 TLC_API tlc_status tlc_allreduce_mask(tlc_allreduce *a, float *const *momentum);
-TLC_API uint64_t tlc_allreduce_step(const tlc_allreduce *a); /* the step under way; 0 for NULL */
+TLC_API uint64_t tlc_allreduce_step(const tlc_allreduce *a);        /* the step under way; 0 for NULL */
+TLC_API size_t tlc_allreduce_message_bound(const tlc_allreduce *a); /* of pushes and answers */
 TLC_API tlc_status tlc_allreduce_set_codec(tlc_allreduce *a, size_t tensor, const char *push, const char *pull);
 TLC_API tlc_status tlc_allreduce_residual_scale(tlc_allreduce *a, float factor);
 TLC_API tlc_status tlc_allreduce_outcome(const tlc_allreduce *a, tlc_outcome *outcome);

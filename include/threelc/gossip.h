@@ -102,7 +102,8 @@ TLC_API int tlc_gossip_lost(const tlc_gossip *g, size_t i); /* 1: neighbours[i] 
  * way, and `step` is not later. */
 TLC_API tlc_status tlc_gossip_join(tlc_gossip *g, uint64_t step, const float *const *model);
 
-TLC_API uint64_t tlc_gossip_step(const tlc_gossip *g); /* the step under way; 0 for NULL */
+TLC_API uint64_t tlc_gossip_step(const tlc_gossip *g);        /* the step under way; 0 for NULL */
+TLC_API size_t tlc_gossip_message_bound(const tlc_gossip *g); /* as tlc_worker_message_bound, of pushes and hellos */
 
 /* As tlc_worker_set_codec. TLC_ERR_PARAM also for a codec that has a bias or error feedback. */
 TLC_API tlc_status tlc_gossip_set_codec(tlc_gossip *g, size_t tensor, const char *codec);

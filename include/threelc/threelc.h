@@ -24,7 +24,7 @@
  * the comment of the function names the cause of each status. The message is neither output nor state.
  * Threads: a context serves one thread at a time. Different contexts are independent. Decoding keeps no state.
  * Float mode: functions that compute save the caller's rounding mode, flush-to-zero bits and trap masks, work in the
- * default mode, and restore them.
+ * default mode, and restore them. Functions of the caller run in the caller's mode.
  */
 #ifndef THREELC_THREELC_H
 #define THREELC_THREELC_H
@@ -109,7 +109,13 @@ typedef struct tlc_allocator {
 
 /* The caller's threads. run() calls task(arg, i) once for each i < count, in any order and on any threads, and returns
  * when all calls have returned. All fields 0: everything runs on the calling thread. The results are the same bytes
- * either way. */
+ * either way.
+ *
+ * run() should return. If it has too few threads, it calls the tasks itself, and what it must tell the caller waits
+ * until the call has returned. Where it leaves by longjmp or an exception all the same, no task may run then or later:
+ * tasks use the stack of the call. The float mode is the caller's, and no memory is lost. What the call was to write
+ * holds anything, and of the object of the call only `_destroy` may be used, of a context tlc_reset, too. An exception
+ * gets through C code only where that has unwind tables, as on x86-64 and AArch64 by default. */
 typedef struct tlc_parallel {
     void (*run)(void *opaque, size_t count, void (*task)(void *arg, size_t i), void *arg); /* see above */
     void *opaque; /* the first argument of run */

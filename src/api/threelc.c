@@ -58,7 +58,8 @@ int tlc_isa_supported(tlc_isa isa)
 
 /* ---- encode ------------------------------------------------------------------------------------------------------ */
 
-static tlc_job context_job(const tlc_ctx *ctx, const void *grad)
+/* parallel: a copy of the context's; NULL: the job is not for threads. */
+static tlc_job context_job(const tlc_ctx *ctx, const void *grad, const tlc_parallel *parallel)
 {
     return (tlc_job){
         .codec = &ctx->codec,
@@ -68,14 +69,14 @@ static tlc_job context_job(const tlc_ctx *ctx, const void *grad)
         .scratch = ctx->scratch,
         .checksum = ctx->checksum,
         .assume_finite = ctx->assume_finite,
-        .parallel = &ctx->parallel,
+        .parallel = parallel,
     };
 }
 
 /* Says which value could not be sent or accumulated. It may be far away, so only calls that fail look for it. */
 static void say_nonfinite(const tlc_ctx *ctx, const void *grad)
 {
-    const tlc_input input = context_job(ctx, grad).input;
+    const tlc_input input = context_job(ctx, grad, NULL).input;
     const tlc_nonfinite found = tlc_nonfinite_find(&input, ctx->n, ctx->assume_finite);
     const char *sum = !input.residual ? "the gradient" : grad ? "residual + gradient" : "the residual";
     tlc_text w = tlc_ctx_text(ctx);
@@ -90,6 +91,7 @@ static void say_nonfinite(const tlc_ctx *ctx, const void *grad)
 
 tlc_status tlc_accumulate(tlc_ctx *ctx, const void *grad)
 {
+    tlc_threads threads;
     tlc_status status;
 
     if (!ctx)
@@ -100,17 +102,19 @@ tlc_status tlc_accumulate(tlc_ctx *ctx, const void *grad)
         return TLC_OK;
     if (!grad)
         return TLC_CTX_FAIL(ctx, TLC_ERR_PARAM, "grad is NULL, the context has %zu values", ctx->n);
-    tlc_job job = context_job(ctx, grad);
-    tlc_float_mode mode = tlc_float_enter();
+    tlc_parallel parallel = ctx->parallel;
+    tlc_job job = context_job(ctx, grad, &parallel);
+    tlc_threads_enter(&threads, &parallel);
     status = tlc_encode_accumulate(&job);
     if (status)
         say_nonfinite(ctx, grad);
-    tlc_float_leave(mode);
+    tlc_threads_leave(&threads);
     return status;
 }
 
 tlc_status tlc_compress(tlc_ctx *ctx, const void *grad, void *dst, size_t cap, size_t *written)
 {
+    tlc_threads threads;
     tlc_status status;
 
     if (!ctx)
@@ -122,12 +126,13 @@ tlc_status tlc_compress(tlc_ctx *ctx, const void *grad, void *dst, size_t cap, s
     if (!grad && ctx->n && !ctx->feedback)
         return TLC_CTX_FAIL(ctx, TLC_ERR_UNSUPPORTED,
                             "grad is NULL, and there is no residual to send: the context's feedback is 0");
-    tlc_job job = context_job(ctx, grad);
-    tlc_float_mode mode = tlc_float_enter();
+    tlc_parallel parallel = ctx->parallel;
+    tlc_job job = context_job(ctx, grad, &parallel);
+    tlc_threads_enter(&threads, &parallel);
     status = tlc_encode_frame(&job, dst, written);
     if (status)
         say_nonfinite(ctx, grad);
-    tlc_float_leave(mode);
+    tlc_threads_leave(&threads);
     ctx->step += status == TLC_OK;
     return status;
 }
@@ -178,6 +183,7 @@ static tlc_status null_argument(tlc_text *w, const char *name, const char *size,
 /* Checks the whole frame, then decodes it. The options were read. name: of the output. */
 static tlc_status decode(decoding *d, const void *src, size_t len, tlc_output *output, const char *name, size_t n)
 {
+    tlc_threads threads;
     tlc_frame f;
     tlc_status status;
 
@@ -200,12 +206,12 @@ static tlc_status decode(decoding *d, const void *src, size_t len, tlc_output *o
                         f.codec.quantizer->name);
     const tlc_message message = {src, len};
     const tlc_many many = {d->k, &message, &output->weight, 1, output->out, n, 1, &d->options.parallel};
-    tlc_float_mode mode = tlc_float_enter();
+    tlc_threads_enter(&threads, &d->options.parallel);
     if (output->mode == TLC_OUTPUT_ADD && d->options.from_zero)
         tlc_many_add(&many);
     else
         tlc_decode_frame(&f, output, &d->options.parallel);
-    tlc_float_leave(mode);
+    tlc_threads_leave(&threads);
     return TLC_OK;
 }
 
@@ -259,6 +265,7 @@ tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weigh
 {
     tlc_many m = {.frames = frames, .weights = weights, .count = count, .sum = sum, .n = n};
     size_t at_fault = count;
+    tlc_threads threads;
     decoding d;
     tlc_status status = decode_options(&d, opt);
 
@@ -277,9 +284,9 @@ tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weigh
             say_frame(&d.why, &m, at_fault);
     }
     if (!status) {
-        tlc_float_mode mode = tlc_float_enter();
+        tlc_threads_enter(&threads, &d.options.parallel);
         tlc_many_add(&m);
-        tlc_float_leave(mode);
+        tlc_threads_leave(&threads);
     } else if (bad)
         *bad = at_fault;
     return status;

@@ -1,6 +1,32 @@
 /* SPDX-License-Identifier: MIT */
 #include "ranges.h"
 
+/* ---- the caller's threads ---------------------------------------------------------------------------------------- */
+
+static void run_outside(void *opaque, size_t count, void (*task)(void *arg, size_t i), void *arg)
+{
+    const tlc_threads *t = opaque;
+
+    tlc_float_leave(t->mode);
+    t->callers.run(t->callers.opaque, count, task, arg);
+    (void)tlc_float_enter();
+}
+
+void tlc_threads_enter(tlc_threads *t, tlc_parallel *parallel)
+{
+    *t = (tlc_threads){parallel, *parallel, tlc_float_enter()};
+    if (parallel->run)
+        *parallel = (tlc_parallel){run_outside, t};
+}
+
+void tlc_threads_leave(const tlc_threads *t)
+{
+    *t->parallel = t->callers;
+    tlc_float_leave(t->mode);
+}
+
+/* ---- tasks ------------------------------------------------------------------------------------------------------- */
+
 typedef struct threaded {
     void (*task)(void *arg, size_t i);
     void *arg;

@@ -29,6 +29,18 @@ static inline size_t tlc_range_start(const tlc_ranges *r, size_t i)
     return i * quotient + (i < rest ? i : rest);
 }
 
+/* The caller's threads, while a call computes. */
+typedef struct tlc_threads {
+    tlc_parallel *parallel, callers;
+    tlc_float_mode mode; /* the caller's */
+} tlc_threads;
+
+/* As tlc_float_enter and _leave. parallel: a copy of this call. In between it has a run that calls the caller's in the
+ * caller's float mode. So run computes in its own mode, and if it never returns, as with longjmp or a C++ exception, it
+ * leaves in that mode, too. t must not move meanwhile. */
+void tlc_threads_enter(tlc_threads *t, tlc_parallel *parallel);
+void tlc_threads_leave(const tlc_threads *t);
+
 /* Calls task(arg, i) for each i < count; on the caller's threads if count is more than 1. */
 void tlc_ranges_run(const tlc_parallel *parallel, size_t count, void (*task)(void *arg, size_t i), void *arg);
 #endif

@@ -262,6 +262,7 @@ size_t tlc_delta_finish(tlc_delta *d, uint8_t *dst, size_t len)
 tlc_status tlc_delta_compress(tlc_dtype dtype, const void *base, const void *next, size_t n, void *dst, size_t cap,
                               size_t *written, const tlc_delta_options *opt)
 {
+    tlc_threads threads;
     writing w = {.base = base, .next = next};
     size_t bound;
     tlc_delta d;
@@ -282,9 +283,9 @@ tlc_status tlc_delta_compress(tlc_dtype dtype, const void *base, const void *nex
     tlc_delta_set_flags(&d, base != NULL, !d.options.without_digests, d.options.block_digests);
     w.d = &d;
     tlc_delta_split(&d, tlc_delta_blocks(&d));
-    tlc_float_mode mode = tlc_float_enter();
+    tlc_threads_enter(&threads, &d.options.parallel);
     const size_t len = n ? write_blocks(&d, &w, (uint8_t *)dst + tlc_delta_head_size(&d)) : 0;
-    tlc_float_leave(mode);
+    tlc_threads_leave(&threads);
     *written = tlc_delta_finish(&d, dst, len);
     return TLC_OK;
 }

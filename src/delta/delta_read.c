@@ -133,6 +133,7 @@ static tlc_status apply_weights(const void *src, size_t len, tlc_dtype dtype, co
                                 size_t first, size_t count, const tlc_delta_options *opt, const char *out_name,
                                 const char *size_name)
 {
+    tlc_threads threads;
     tlc_delta d;
     tlc_delta_reading r = {.d = &d, .base = base, .out = out};
     tlc_status status = tlc_delta_begin(&d, dtype, n, opt);
@@ -149,11 +150,11 @@ static tlc_status apply_weights(const void *src, size_t len, tlc_dtype dtype, co
         status = tlc_delta_isa(&d);
     if (status)
         return status;
-    tlc_float_mode mode = tlc_float_enter();
+    tlc_threads_enter(&threads, &d.options.parallel);
     status = read_range(&r, src, len, dtype, n, first, count);
     if (!status)
         apply(&r);
-    tlc_float_leave(mode);
+    tlc_threads_leave(&threads);
     return status;
 }
 
@@ -172,29 +173,31 @@ tlc_status tlc_delta_apply(const void *src, size_t len, tlc_dtype dtype, void *w
 tlc_status tlc_delta_check(const void *src, size_t len, tlc_dtype dtype, const void *weights, size_t n,
                            const tlc_delta_options *opt)
 {
+    tlc_threads threads;
     tlc_delta d;
     tlc_delta_reading r = {.d = &d, .base = weights};
     tlc_status status = tlc_delta_begin_reading(&d, src, len, dtype, weights, n, opt);
 
     if (status)
         return status;
-    tlc_float_mode mode = tlc_float_enter();
+    tlc_threads_enter(&threads, &d.options.parallel);
     status = read_range(&r, src, len, dtype, n, 0, n);
-    tlc_float_leave(mode);
+    tlc_threads_leave(&threads);
     return status;
 }
 
 /* Reads and checks a whole frame for any weights. r->d: an empty delta. */
 static tlc_status inspect(tlc_delta_reading *r, const void *src, size_t len)
 {
+    tlc_threads threads;
     tlc_status status = tlc_delta_read_frame(r->d, src, len, NULL, TLC_F32, 0);
 
     if (status)
         return status;
     tlc_delta_take(r, 0, (size_t)r->d->n);
-    tlc_float_mode mode = tlc_float_enter();
+    tlc_threads_enter(&threads, &r->d->options.parallel);
     status = tlc_delta_check_blocks(r);
-    tlc_float_leave(mode);
+    tlc_threads_leave(&threads);
     return status;
 }
 

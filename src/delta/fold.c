@@ -255,6 +255,7 @@ static tlc_status place_chain(folding *f, uint8_t *dst, size_t cap)
 tlc_status tlc_delta_fold(const void *const *frames, const size_t *lens, size_t count, void *dst, size_t cap,
                           size_t *written, const tlc_delta_options *opt)
 {
+    tlc_threads threads;
     folding f = {.count = count};
     tlc_status status = tlc_delta_begin(&f.d, TLC_F32, 0, opt);
 
@@ -270,10 +271,10 @@ tlc_status tlc_delta_fold(const void *const *frames, const size_t *lens, size_t 
         status = place_chain(&f, dst, cap);
     if (status)
         return status;
-    tlc_float_mode mode = tlc_float_enter();
+    tlc_threads_enter(&threads, &f.d.options.parallel);
     status = open_chain(&f, frames, lens);
     if (!status)
         *written = write_fold(&f, dst);
-    tlc_float_leave(mode);
+    tlc_threads_leave(&threads);
     return status;
 }

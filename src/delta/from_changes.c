@@ -221,6 +221,7 @@ tlc_status tlc_delta_from_changes(tlc_dtype dtype, const uint64_t *positions, co
                                   size_t k, size_t n, const uint64_t *digests, void *dst, size_t cap, size_t *written,
                                   const tlc_delta_options *opt)
 {
+    tlc_threads threads;
     tlc_delta d;
     listing l = {.d = &d, .positions = positions, .before = before, .after = after, .k = k};
     tlc_status status = tlc_delta_begin(&d, dtype, n, opt);
@@ -256,9 +257,9 @@ tlc_status tlc_delta_from_changes(tlc_dtype dtype, const uint64_t *positions, co
         l.rooms.start[i + 1] = tlc_delta_differences_room(&d, last - l.first[i], end - start);
     }
     tlc_delta_rooms_place(&l.rooms, &d, dst);
-    tlc_float_mode mode = tlc_float_enter();
+    tlc_threads_enter(&threads, &d.options.parallel);
     tlc_ranges_run(&d.options.parallel, d.ranges.count, write_range, &l);
-    tlc_float_leave(mode);
+    tlc_threads_leave(&threads);
     *written = tlc_delta_rooms_finish(&l.rooms, &d);
     return TLC_OK;
 }

@@ -222,6 +222,7 @@ static tlc_status repair(tlc_delta_reading *r, uint64_t *found)
 tlc_status tlc_delta_repair(const void *src, size_t len, tlc_dtype dtype, void *weights, size_t n, uint64_t *found,
                             const tlc_delta_options *opt)
 {
+    tlc_threads threads;
     tlc_delta d;
     tlc_delta_reading r = {.d = &d, .base = weights, .out = weights};
     tlc_status status = tlc_delta_begin_reading(&d, src, len, dtype, weights, n, opt);
@@ -230,7 +231,7 @@ tlc_status tlc_delta_repair(const void *src, size_t len, tlc_dtype dtype, void *
         return status;
     if (found)
         memset(found, 0, 3 * sizeof *found);
-    tlc_float_mode mode = tlc_float_enter();
+    tlc_threads_enter(&threads, &d.options.parallel);
     status = tlc_delta_read_frame(&d, src, len, &n, dtype, 0);
     if (!status) {
         tlc_delta_take(&r, 0, n);
@@ -238,6 +239,6 @@ tlc_status tlc_delta_repair(const void *src, size_t len, tlc_dtype dtype, void *
     }
     if (!status)
         status = repair(&r, found);
-    tlc_float_leave(mode);
+    tlc_threads_leave(&threads);
     return status;
 }

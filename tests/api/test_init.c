@@ -6,6 +6,7 @@
 #include "../support/support.h"
 #include <threelc/delta.h>
 #include <threelc/gossip.h>
+#include <threelc/local.h>
 #include <threelc/stages.h>
 #include <threelc/weights.h>
 
@@ -29,6 +30,8 @@
     STRUCT(tlc_part, 1)                                                                                                \
     STRUCT(tlc_push_info, 1)                                                                                           \
     STRUCT(tlc_graph, 1)                                                                                               \
+    STRUCT(tlc_local_config, 0)                                                                                        \
+    STRUCT(tlc_local_tensor, 1)                                                                                        \
     STRUCT(tlc_quartic_params, 1)                                                                                      \
     STRUCT(tlc_stochastic_ternary_params, 1)                                                                           \
     STRUCT(tlc_golomb_params, 1)                                                                                       \

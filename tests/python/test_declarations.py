@@ -11,7 +11,7 @@ from pathlib import Path
 from threelc import Status, _c
 
 ROOT = Path(__file__).resolve().parents[2]
-HEADERS = ("threelc.h", "bundle.h", "delta.h", "exchange.h", "gossip.h", "weights.h")
+HEADERS = ("threelc.h", "bundle.h", "delta.h", "exchange.h", "gossip.h", "local.h", "weights.h")
 PARTLY = ("frames.h", "stages.h")  # the package uses a few of their functions
 STRUCTS = {"tlc_" + re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): kind for name, kind in vars(_c).items()
            if isinstance(kind, type) and issubclass(kind, ctypes.Structure) and kind is not ctypes.Structure}

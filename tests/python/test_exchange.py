@@ -270,6 +270,18 @@ class AllReduces(unittest.TestCase):
                 self.assertEqual(floats > 0, workers > 1)
                 self.assertTrue(floats <= sent <= 1.02 * floats)
 
+    def test_message_bound(self):
+        """A push of floats is hardly shorter, in all kinds."""
+        workers, servers = Servers.make(self, push="raw", pull="raw")
+        nodes = Gossips.make(self, GossipKind.DCD, push="raw")
+        gathering = ranks_of(2, push="raw", gather=True)
+        for bound, message in [*((server.message_bound, push) for server, push in
+                                 zip(servers, workers[0].push(gradients(0)))),
+                               (nodes[0].message_bound, nodes[1].hello(full=True)),
+                               (gathering[0].message_bound, gathering[1].push(gradients(0))[0])]:
+            self.assertTrue(len(message) <= bound <= len(message) + 300, (bound, len(message)))
+        self.assertGreater(workers[0].message_bound, servers[0].message_bound // 2)
+
     def test_codecs_and_residuals(self):
         ranks = ranks_of(2, push="raw", reserve=["3lc", "sbc"])
         before = sum(len(m) for m in ranks[0].push(gradients(0)))

@@ -10,8 +10,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-examples=(allreduce context delta gossip resume server two_level)
-cp "$root"/tests/examples/*.{c,txt} .
+examples=(allreduce context delta gossip local resume server two_level)
+cp "$root"/tests/examples/*.{c,h,txt} .
 # runs all examples of a folder
 print_what_they_say() { # FOLDER [ENVIRONMENT]
   local example

@@ -19,8 +19,9 @@ sed 's/3lc-golomb/3lc/' "$root/tests/examples/context.c" >small.c
 while IFS='|' read -r what most options; do
   read -ra options <<<"$options"
   rm -rf build
+  flags="-fno-pie -fno-asynchronous-unwind-tables"
   meson setup build "$root" --default-library=static --buildtype=minsize -Dcpuid=builtin -Dxxhash=bundled \
-    -Dexchange=false "${options[@]}" -Db_staticpic=false -Dc_args='-fno-pie -fno-asynchronous-unwind-tables' >log 2>&1 &&
+    -Dexchange=false "${options[@]}" -Db_staticpic=false -Dc_args="$flags" >log 2>&1 &&
     meson compile -C build >>log 2>&1 || { cat log; exit 1; }
   if [[ $what == 3lc* ]]; then
     # shellcheck disable=SC2086

@@ -38,12 +38,16 @@ tlc_status tlc_gossip_check_values(const tlc_gossip *g, const char *name, const 
 
 size_t tlc_gossip_nonfinite(const tlc_gossip *g, const float *flat)
 {
-    for (size_t t = 0; t < g->setup.count; t++) {
+    tlc_float_mode mode = tlc_float_enter();
+    size_t bad = TLC_ALL;
+
+    for (size_t t = 0; bad == TLC_ALL && t < g->setup.count; t++) {
         size_t n = g->setup.tensors[t].n;
         if (n && g->setup.k->absmax(flat + g->place[t], NULL, n) >= TLC_F32_INF)
-            return t;
+            bad = t;
     }
-    return TLC_ALL;
+    tlc_float_leave(mode);
+    return bad;
 }
 
 void tlc_gossip_stir(tlc_gossip *g)
@@ -93,17 +97,15 @@ const float *tlc_gossip_model(const tlc_gossip *g, size_t tensor)
 
 /* ---- frames ------------------------------------------------------------------------------------------------------ */
 
-/* The factors of a step of ECD. */
-typedef struct factors {
-    float before, moved;   /* z = before x + moved x_t */
-    float estimate, frame; /* estimate = estimate * estimate + frame C(z) */
-} factors;
-
-static factors factors_of(uint64_t step)
+/* Before frames of this step are made or taken. They are stored: compilers may compute what is not after the mode has
+ * changed. */
+static void find_factors(tlc_gossip *g)
 {
-    double t = (double)step + 1;
+    tlc_float_mode mode = tlc_float_enter();
+    const double t = (double)g->step + 1;
 
-    return (factors){(float)(1 - t / 2), (float)(t / 2), (float)(1 - 2 / t), (float)(2 / t)};
+    g->factors = (tlc_gossip_factors){(float)(1 - t / 2), (float)(t / 2), (float)(1 - 2 / t), (float)(2 / t)};
+    tlc_float_leave(mode);
 }
 
 /* What becomes of the n values of a group when its frame comes. */
@@ -137,11 +139,12 @@ static void move_model(const tlc_gossip *g, tlc_message frame, float *values, si
 
 static void move_estimate(const tlc_gossip *g, tlc_message frame, float *values, size_t n)
 {
-    const factors f = factors_of(g->step);
+    tlc_float_mode mode = tlc_float_enter();
 
     for (size_t i = 0; i < n; i++)
-        values[i] *= f.estimate;
-    add(g, frame, f.frame, values, n);
+        values[i] *= g->factors.estimate;
+    tlc_float_leave(mode);
+    add(g, frame, g->factors.frame, values, n);
 }
 
 static void take_frames(const tlc_gossip *g, tlc_bundle_reader frames, float *model, take_frame *take)
@@ -205,11 +208,14 @@ static size_t apply(tlc_gossip *g, float **to)
 /* Algorithm 1: z = moved - x, and x += C(z). Returns the tensor at fault, or TLC_ALL. */
 static size_t move_dcd(tlc_gossip *g, const float *const *moved)
 {
+    tlc_float_mode mode = tlc_float_enter();
+
     for (size_t t = 0; t < g->setup.count; t++) {
         size_t at = g->place[t];
         for (size_t i = 0; i < g->setup.tensors[t].n; i++)
             g->work[at + i] = tlc_value_at(moved[t], i) - g->x[at + i];
     }
+    tlc_float_leave(mode);
     size_t bad = encode(g, g->work);
     return bad != TLC_ALL ? bad : apply(g, &g->x);
 }
@@ -217,13 +223,15 @@ static size_t move_dcd(tlc_gossip *g, const float *const *moved)
 /* Algorithm 2, equations 3 and 4. moved NULL: the node stays, so z = x. Returns the tensor at fault, or TLC_ALL. */
 static size_t move_ecd(tlc_gossip *g, const float *const *moved)
 {
-    const factors f = factors_of(g->step);
+    const tlc_gossip_factors f = g->factors;
+    tlc_float_mode mode = tlc_float_enter();
 
     for (size_t t = 0; moved && t < g->setup.count; t++) {
         size_t at = g->place[t];
         for (size_t i = 0; i < g->setup.tensors[t].n; i++)
             g->work[at + i] = f.before * g->x[at + i] + f.moved * tlc_value_at(moved[t], i);
     }
+    tlc_float_leave(mode);
     size_t bad = encode(g, moved ? g->work : g->x);
     if (bad == TLC_ALL)
         bad = apply(g, &g->estimate);
@@ -258,7 +266,7 @@ tlc_status tlc_gossip_push(tlc_gossip *g, const float *const *moved, tlc_message
         return tlc_refuse(&g->setup, TLC_ERR_ORDER, TLC_ALL, "push was called again, but step %llu has not ended",
                           (unsigned long long)g->step);
     tlc_head head = {.phase = TLC_PHASE_PUSH, .sender = g->setup.rank, .step = g->step, .weight = 1};
-    tlc_float_mode mode = tlc_float_enter();
+    find_factors(g);
     bad = tlc_gossip_is_ecd(g) ? move_ecd(g, moved) : move_dcd(g, moved);
     if (bad != TLC_ALL) {
         finding = tlc_finding_of(TLC_REASON_MOVED);
@@ -268,7 +276,6 @@ tlc_status tlc_gossip_push(tlc_gossip *g, const float *const *moved, tlc_message
         head.failed = !tlc_gossip_is_ecd(g) || move_ecd(g, NULL) != TLC_ALL;
         g->stats.failed++;
     }
-    tlc_float_leave(mode);
     head.finding = finding;
     *to_all = tlc_sender_seal(&g->out, 0, &head);
     const uint64_t bytes = tlc_sender_float_bytes(&g->out, 0), receivers = count_receivers(g);
@@ -342,7 +349,7 @@ tlc_status tlc_gossip_pull(tlc_gossip *g, const tlc_message *from)
         return tlc_gossip_tell(g, status, &finding);
     memset(g->report.taken, 0, TLC_BITMAP(g->setup.cfg.workers));
     tell_taken(g, g->setup.rank);
-    tlc_float_mode mode = tlc_float_enter();
+    find_factors(g);
     for (size_t i = 0; i < g->degree; i++) {
         tlc_neighbour *n = &g->neighbour[i];
         if (n->lost)
@@ -350,7 +357,6 @@ tlc_status tlc_gossip_pull(tlc_gossip *g, const tlc_message *from)
         take_push(g, n, &finding);
         g->stats.received += from[i].len;
     }
-    tlc_float_leave(mode);
     tlc_gossip_stir(g);
     (void)tlc_gossip_tell(g, TLC_OK, &finding);
     g->report.has_taken = 1;
@@ -383,6 +389,11 @@ tlc_status tlc_gossip_lose(tlc_gossip *g, size_t i)
 int tlc_gossip_lost(const tlc_gossip *g, size_t i)
 {
     return g && i < g->degree && g->neighbour[i].lost;
+}
+
+size_t tlc_gossip_message_bound(const tlc_gossip *g)
+{
+    return g ? g->setup.message_bound : 0;
 }
 
 uint64_t tlc_gossip_step(const tlc_gossip *g)

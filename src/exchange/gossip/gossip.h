@@ -26,6 +26,12 @@ typedef struct tlc_neighbour {
     uint64_t digest; /* of a hello */
 } tlc_neighbour;
 
+/* Of a step of ECD. */
+typedef struct tlc_gossip_factors {
+    float before, moved;   /* z = before x + moved x_t */
+    float estimate, frame; /* estimate = estimate * estimate + frame C(z) */
+} tlc_gossip_factors;
+
 struct tlc_gossip {
     tlc_setup setup; /* comes first: tlc_setup_create */
     tlc_sender out;
@@ -35,7 +41,7 @@ struct tlc_gossip {
     size_t *place;    /* by tensor: where its values begin in a flat model; TLC_ALL: it has none */
     size_t *group_at; /* by group: the same */
     size_t room;      /* values of a flat model, with gaps, which are 0 */
-    /* Flat models. x, own and work have tlc_gossip_hello_size() bytes at least. */
+    /* Flat models. x, own and work have tlc_gossip_hello_size() bytes at least, of this node. */
     float *x;        /* the model */
     float *estimate; /* ECD: what the neighbours think it is; else NULL */
     float *mean;     /* of the tensors in `fresh` */
@@ -45,7 +51,8 @@ struct tlc_gossip {
     tlc_report report;
     tlc_exchange_stats stats;
     uint64_t step;
-    int pushed; /* in this step */
+    tlc_gossip_factors factors; /* of the step under way, once it has begun */
+    int pushed;                 /* in this step */
 };
 
 static inline int tlc_gossip_is_ecd(const tlc_gossip *g)
@@ -101,6 +108,6 @@ void tlc_gossip_stir(tlc_gossip *g);
 /* model = the frames of all groups, which are valid. */
 void tlc_gossip_decode(const tlc_gossip *g, tlc_bundle_reader frames, float *model);
 
-/* The bytes of the largest hello. */
-uint64_t tlc_gossip_hello_size(const tlc_gossip *g);
+/* The bytes of the largest hello of a node with this many neighbours. */
+uint64_t tlc_gossip_hello_size(const tlc_gossip *g, size_t degree);
 #endif

@@ -9,9 +9,9 @@
 
 /* ---- write ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t row_room(const tlc_gossip *g)
+static uint64_t row_room(size_t degree)
 {
-    return TLC_VARINT_MAX + (uint64_t)g->degree * (TLC_VARINT_MAX + sizeof(double)) + sizeof(double) + 8;
+    return TLC_VARINT_MAX + (uint64_t)degree * (TLC_VARINT_MAX + sizeof(double)) + sizeof(double) + 8;
 }
 
 /* Of the bundle with all values. */
@@ -27,9 +27,9 @@ static uint64_t bundle_room(const tlc_gossip *g)
     return bound;
 }
 
-uint64_t tlc_gossip_hello_size(const tlc_gossip *g)
+uint64_t tlc_gossip_hello_size(const tlc_gossip *g, size_t degree)
 {
-    return tlc_sum(tlc_sum(tlc_message_room(&g->setup), row_room(g)), tlc_sum(bundle_room(g), TLC_CHECKSUM_SIZE));
+    return tlc_sum(tlc_sum(tlc_message_room(&g->setup), row_room(degree)), tlc_sum(bundle_room(g), TLC_CHECKSUM_SIZE));
 }
 
 /* Of the values, as little-endian floats. */
@@ -90,7 +90,7 @@ tlc_status tlc_gossip_hello(tlc_gossip *g, int full, tlc_message *to_all)
         return tlc_refuse_null(&g->setup, "to_all");
     if (g->pushed)
         return tlc_refuse_step(&g->setup, "hello");
-    uint8_t *row_at = (uint8_t *)g->work + tlc_message_room(&g->setup), *model_at = row_at + row_room(g);
+    uint8_t *row_at = (uint8_t *)g->work + tlc_message_room(&g->setup), *model_at = row_at + row_room(g->degree);
     tlc_message model = full ? write_model(g, model_at) : (tlc_message){model_at, 0};
     size_t row = write_row(g, row_at);
     uint8_t *body = (uint8_t *)(uintptr_t)model.data - row;
@@ -173,7 +173,9 @@ static tlc_status read_hello(const tlc_gossip *g, tlc_neighbour *from, tlc_messa
     if (status)
         return status;
     tlc_reader r = {from->head.bundle.data, from->head.bundle.len, 0};
+    tlc_float_mode mode = tlc_float_enter();
     *finding = tlc_finding_of(read_row(g, &r, from));
+    tlc_float_leave(mode);
     status = finding->cause ? finding->cause : read_model(g, &r, from, finding);
     if (status) {
         finding->role = TLC_ROLE_NODE;
@@ -195,7 +197,6 @@ tlc_status tlc_gossip_greet(tlc_gossip *g, const tlc_message *from)
     if (g->pushed)
         return tlc_refuse_step(&g->setup, "greet");
     tlc_gossip_stir(g);
-    tlc_float_mode mode = tlc_float_enter();
     for (size_t i = 0; !status && i < degree; i++) {
         g->neighbour[i].full = 0;
         if (from[i].len)
@@ -208,7 +209,6 @@ tlc_status tlc_gossip_greet(tlc_gossip *g, const tlc_message *from)
         tlc_gossip_decode(g, n->frames, n->replica);
         n->lost = 0;
     }
-    tlc_float_leave(mode);
     return tlc_gossip_tell(g, status, &finding);
 }
 

@@ -4,6 +4,7 @@
  */
 #include "gossip.h"
 #include "../plan/setup_make.h"
+#include "../wire/message_bound.h"
 
 #define LINE 16 /* values of a cache line, where groups begin */
 
@@ -81,6 +82,15 @@ static void lay_out(tlc_gossip *g)
     g->room = at;
 }
 
+/* Of pushes, and of hellos: a neighbour may be one of all nodes. */
+static size_t bound_of(const tlc_gossip *g)
+{
+    const size_t push = tlc_message_bound(&g->setup, TLC_PUSH, 0);
+    const uint64_t hello = tlc_gossip_hello_size(g, g->setup.cfg.workers - 1);
+
+    return hello < push ? push : hello < SIZE_MAX ? (size_t)hello : SIZE_MAX;
+}
+
 /* The memory of all models, and the contexts of hellos. */
 static tlc_status make_models(tlc_gossip *g)
 {
@@ -100,9 +110,10 @@ static tlc_status make_models(tlc_gossip *g)
         status = tlc_create(&g->whole[i], &cfg, tlc_sender_group(&g->out, i)->n);
     if (status)
         return tlc_refuse(&g->setup, status, TLC_ALL, "%s", why);
-    uint64_t values = tlc_ceil_div(tlc_gossip_hello_size(g), sizeof(float));
+    uint64_t values = tlc_ceil_div(tlc_gossip_hello_size(g, g->degree), sizeof(float));
     if (values < g->room)
         values = g->room;
+    g->setup.message_bound = bound_of(g);
     g->x = tlc_memory_take(m, values, sizeof *g->x);
     g->work = tlc_memory_take(m, values, sizeof *g->work);
     if (tlc_gossip_is_ecd(g))

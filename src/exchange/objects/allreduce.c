@@ -8,6 +8,7 @@
 #include "object.h"
 #include "../plan/refusal.h"
 #include "../plan/setup_make.h"
+#include "../wire/message_bound.h"
 
 /* ---- make -------------------------------------------------------------------------------------------------------- */
 
@@ -23,6 +24,17 @@ static size_t largest_group(const tlc_setup *x)
     return largest;
 }
 
+/* Of pushes to this rank, and of answers. */
+static size_t bound_of(const tlc_allreduce *a)
+{
+    const tlc_setup *x = &a->setup;
+    const int takes_pushes = tlc_is_gather(a) || tlc_allreduce_owns(a, x->rank);
+    const size_t push = takes_pushes ? tlc_message_bound(x, TLC_PUSH, tlc_is_gather(a) ? 0 : x->rank) : 0;
+    const size_t answer = tlc_is_gather(a) ? 0 : tlc_message_answers_bound(x);
+
+    return push > answer ? push : answer;
+}
+
 static tlc_status make(tlc_allreduce *a)
 {
     tlc_setup *x = &a->setup;
@@ -31,6 +43,7 @@ static tlc_status make(tlc_allreduce *a)
     tlc_status status = tlc_pushing_init(&a->push, x, x->owners, kept);
 
     a->step = 1;
+    x->message_bound = bound_of(a);
     if (!status && tlc_allreduce_owns(a, x->rank))
         status = tlc_owner_init(&a->owner, x, x->rank);
     if (tlc_is_gather(a))

@@ -31,6 +31,11 @@ tlc_status tlc_allreduce_mask(tlc_allreduce *a, float *const *momentum)
     return TLC_OK;
 }
 
+size_t tlc_allreduce_message_bound(const tlc_allreduce *a)
+{
+    return a ? a->setup.message_bound : 0;
+}
+
 uint64_t tlc_allreduce_step(const tlc_allreduce *a)
 {
     return a ? a->step : 0;

@@ -8,6 +8,7 @@
 #include "../sides/owner.h"
 #include "../plan/refusal.h"
 #include "../plan/setup_make.h"
+#include "../wire/message_bound.h"
 
 struct tlc_server {
     tlc_setup setup; /* comes first: tlc_setup_create */
@@ -25,6 +26,7 @@ static tlc_status make(tlc_server *s)
     tlc_status status = tlc_owner_init(&s->owner, x, x->rank);
 
     s->step = 1;
+    x->message_bound = tlc_message_bound(x, TLC_PUSH, x->rank);
     s->report.finding = tlc_finding_of(TLC_REASON_NONE);
     s->report.taken = tlc_memory_take(&x->memory, TLC_BITMAP(x->cfg.workers), 1);
     s->last_taken = tlc_memory_take(&x->memory, x->cfg.workers, sizeof *s->last_taken);
@@ -198,6 +200,11 @@ tlc_status tlc_server_taken(const tlc_server *s, uint32_t worker, uint64_t *step
                           s->setup.cfg.workers);
     *step = s->last_taken[worker];
     return TLC_OK;
+}
+
+size_t tlc_server_message_bound(const tlc_server *s)
+{
+    return s ? s->setup.message_bound : 0;
 }
 
 uint64_t tlc_server_step(const tlc_server *s)

@@ -8,6 +8,7 @@
 #include "../sides/receiver.h"
 #include "../plan/refusal.h"
 #include "../plan/setup_make.h"
+#include "../wire/message_bound.h"
 
 struct tlc_worker {
     tlc_setup setup; /* comes first: tlc_setup_create */
@@ -30,6 +31,7 @@ static tlc_status make(tlc_worker *w)
     tlc_status status = tlc_pushing_init(&w->push, x, servers, 1);
 
     w->step = 1;
+    x->message_bound = tlc_message_answers_bound(x);
     tlc_receiver_init(&w->in, x, servers, x->ownership.grouping[TLC_PULL].shared_n);
     w->report = tlc_memory_take(m, servers, sizeof *w->report);
     w->taken = tlc_memory_take(m, servers, sizeof *w->taken);
@@ -202,6 +204,11 @@ tlc_status tlc_worker_join(tlc_worker *w, uint64_t step, const uint64_t *taken)
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
+
+size_t tlc_worker_message_bound(const tlc_worker *w)
+{
+    return w ? w->setup.message_bound : 0;
+}
 
 uint64_t tlc_worker_step(const tlc_worker *w)
 {

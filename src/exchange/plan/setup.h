@@ -40,6 +40,7 @@ typedef struct tlc_setup {
     size_t *covered; /* by tensor, while states are loaded: values of this owner's part that they have */
     tlc_ownership ownership;
     uint64_t fingerprint;
+    size_t message_bound; /* the most bytes of a message that the object takes */
     const tlc_kernels *k;
     tlc_memory memory;
 } tlc_setup;

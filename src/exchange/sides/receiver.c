@@ -76,13 +76,15 @@ static void *part_at(const tlc_setup *x, const tlc_ownership_part *part, void *c
 static void decode(const tlc_setup *x, tlc_message message, tlc_dtype dtype, void *out, size_t n)
 {
     tlc_output output = {.k = x->k, .mode = TLC_OUTPUT_WRITE, .dtype = dtype, .out = out};
+    tlc_parallel parallel = x->cfg.parallel;
+    tlc_threads threads;
     tlc_frame f;
 
     output.bypass = n >= tlc_cpu_uncached_threshold() / tlc_dtype_size(dtype);
     (void)tlc_frame_read(&f, message.data, message.len, &n, 0);
-    tlc_float_mode mode = tlc_float_enter();
-    tlc_decode_frame(&f, &output, &x->cfg.parallel);
-    tlc_float_leave(mode);
+    tlc_threads_enter(&threads, &parallel);
+    tlc_decode_frame(&f, &output, &parallel);
+    tlc_threads_leave(&threads);
 }
 
 /* Writes the values of a group to its parts. */

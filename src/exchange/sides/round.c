@@ -90,7 +90,7 @@ void tlc_round_next(tlc_round *r)
     tlc_float_leave(mode);
 }
 
-static tlc_many many_of(const tlc_round *r, float *sum)
+static tlc_many many_of(const tlc_round *r, float *sum, const tlc_parallel *parallel)
 {
     return (tlc_many){.k = r->x->k,
                       .frames = r->frame,
@@ -99,13 +99,13 @@ static tlc_many many_of(const tlc_round *r, float *sum)
                       .sum = sum,
                       .n = tlc_round_group(r)->n,
                       .from_zero = 1,
-                      .parallel = &r->x->cfg.parallel};
+                      .parallel = parallel};
 }
 
 tlc_status tlc_round_check(const tlc_round *r, tlc_finding *finding)
 {
     const tlc_ownership_group *group = tlc_round_group(r);
-    const tlc_many many = many_of(r, NULL);
+    const tlc_many many = many_of(r, NULL, &r->x->cfg.parallel);
     size_t bad = r->count;
     tlc_status status = tlc_many_check(&many, &bad);
 
@@ -146,26 +146,30 @@ static double frame_limit(tlc_message message)
 
 int tlc_round_finite(const tlc_round *r, float *scratch)
 {
-    tlc_float_mode mode = tlc_float_enter();
+    tlc_parallel parallel = r->x->cfg.parallel;
+    tlc_threads threads;
     double limit = 0;
     int finite = 1;
 
+    tlc_threads_enter(&threads, &parallel);
     for (size_t i = 0; i < r->count; i++)
         limit += r->factor[i] * frame_limit(r->frame[i]);
     if (!(limit < FLT_MAX / 2)) {
-        const tlc_many many = many_of(r, scratch);
+        const tlc_many many = many_of(r, scratch, &parallel);
         tlc_many_add(&many);
         finite = r->x->k->absmax(scratch, NULL, many.n) < TLC_F32_INF;
     }
-    tlc_float_leave(mode);
+    tlc_threads_leave(&threads);
     return finite;
 }
 
 void tlc_round_add(const tlc_round *r, float *sum)
 {
-    const tlc_many many = many_of(r, sum);
-    tlc_float_mode mode = tlc_float_enter();
+    tlc_parallel parallel = r->x->cfg.parallel;
+    const tlc_many many = many_of(r, sum, &parallel);
+    tlc_threads threads;
 
+    tlc_threads_enter(&threads, &parallel);
     tlc_many_add(&many);
-    tlc_float_leave(mode);
+    tlc_threads_leave(&threads);
 }

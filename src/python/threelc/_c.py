@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The C interface as ctypes declarations: threelc.h, delta.h, bundle.h, exchange.h, gossip.h and weights.h.
+"""The C interface as ctypes declarations: threelc.h, delta.h, bundle.h, exchange.h, gossip.h, local.h and
+weights.h.
 
 A test compares each struct, enum and function with the headers. Arrays of values and opaque objects are c_void_p; other
 pointers say what they point to.
@@ -265,6 +266,16 @@ class Graph(Structure):
                 ("seed", c_uint64)]
 
 
+class LocalConfig(Structure):
+    _fields_ = [("struct_size", c_size_t), ("rate", c_float), ("momentum", c_float), ("nesterov", c_int),
+                ("error_reset", c_float), ("mix", c_float)]
+
+
+class LocalTensor(Structure):
+    _fields_ = [("struct_size", c_size_t), ("n", c_size_t), ("common", c_void_p), ("momentum", c_void_p),
+                ("residual", c_void_p), ("weights", c_void_p), ("dtype", c_int)]
+
+
 _status = c_int
 _values = c_void_p  # floats, or values of the dtype
 _lists = POINTER(c_void_p)  # an array of arrays of values
@@ -357,9 +368,11 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_bundle_count": (c_uint32, POINTER(BundleReader)),
     "tlc_bundle_next": (_status, POINTER(BundleReader), POINTER(c_void_p), _size_out),
     "tlc_exchange_config_init": (_status, POINTER(ExchangeConfig), c_size_t),
+    "tlc_tensor_pointers": (_status, _values, c_int, POINTER(Tensor), c_size_t, _lists),
     **_each("worker server allreduce gossip", {
         "destroy": (None, _object), "step": (c_uint64, _object), "stats": (_status, _object, POINTER(ExchangeStats)),
-        "state_size": (c_size_t, _object), "state_save": _save, "state_load": _load, "state_salvage": _load}),
+        "message_bound": (c_size_t, _object), "state_size": (c_size_t, _object), "state_save": _save,
+        "state_load": _load, "state_salvage": _load}),
     **_each("worker server allreduce", {
         "create": (_status, *_create, c_uint32, *_tensors), "residual_scale": (_status, _object, c_float)}),
     **_each("server allreduce gossip", {
@@ -401,6 +414,8 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_gossip_lost": (c_int, _object, c_size_t),
     "tlc_gossip_join": (_status, _object, c_uint64, _lists),
     "tlc_gossip_set_codec": (_status, _object, c_size_t, c_char_p),
+    **{f"tlc_local_{verb}": (_status, POINTER(LocalConfig), POINTER(LocalTensor), *more)
+       for verb, more in {"change": (_values,), "outer": (_values,), "start": ()}.items()},
     "tlc_graph_neighbours": (_status, POINTER(Graph), c_uint32, POINTER(c_uint32), POINTER(c_double), c_size_t,
                              _size_out),
 }

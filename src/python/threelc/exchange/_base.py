@@ -330,6 +330,11 @@ class ExchangeObject(CObject):
         return int(self._function("step")(self._handle))
 
     @property
+    def message_bound(self) -> int:
+        """The most bytes of a message to this object. A receiver refuses a longer one before it takes memory for it."""
+        return int(self._function("message_bound")(self._handle))
+
+    @property
     def stats(self) -> Stats:
         """Steps and bytes since the object was made."""
         found = _c.ExchangeStats(struct_size=sizeof(_c.ExchangeStats))
