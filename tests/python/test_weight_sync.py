@@ -123,7 +123,7 @@ class Sharing(unittest.TestCase):
             WeightSync(other).receive(WeightSync(one).publish())
             self.assertEqual(*({name.replace("_orig_mod.", ""): bits for name, bits in bits(each).items()}
                                for each in (one, other)))
-        with mock.patch("threelc.torch.weight_sync.plain", lambda name: name):
+        with mock.patch("threelc.torch._common.states.plain", lambda name: name):
             message = WeightSync(compiled).publish()
         self.assertIn(b"_orig_mod.a", message)
         follower = tied(3)
@@ -210,6 +210,37 @@ class AllOrNothing(unittest.TestCase):
             self.assertEqual(bits(served), before)
         receiver.receive(message)
         self.assertEqual(bits(served), bits(source))
+
+    def test_cut_off(self):
+        """The process of a receiver ends between any two writes, and other processes have its memory, in which the
+        same message is then taken by another receiver, as by a new one that has the state before."""
+        source, served = flattened(1), separate(2)
+        publisher, receiver = WeightSync(source), WeightSync(served)
+        receiver.receive(publisher.publish())
+        state, before = receiver.state_dict(), copy.deepcopy(served)
+        source.step()
+        message = publisher.publish()
+        reader = threelc.weights.Reader(message)
+        names = [entry.name for entry in reader]
+        for done in range(len(names) + 1):
+            mixed = copy.deepcopy(before)
+            with torch.no_grad():
+                for name in names[:done]:
+                    getattr(mixed, name).copy_(getattr(source, name))
+            one = copy.deepcopy(mixed)
+            receiver = WeightSync(one)
+            receiver.load_state_dict(state)
+            receiver.receive(message)
+            self.assertEqual(bits(one), bits(source), done)
+            with self.assertRaises(threelc.OrderError):
+                receiver.receive(message)
+            arrays = {name: getattr(mixed, name).detach().contiguous() for name in names}
+            reader.apply(arrays)
+            for name, array in arrays.items():
+                self.assertTrue(torch.equal(array, getattr(source, name)), (name, done))
+        arrays["flat"][3] += 1
+        with self.assertRaisesRegex(threelc.BaseError, "flat"):
+            reader.apply(arrays)
 
     def test_a_base_that_is_another(self):
         """The last tensor is not the base: no other is written."""
@@ -356,6 +387,24 @@ class Words(unittest.TestCase):
                              (model.a, "not a Parameter")):
             with self.assertRaisesRegex(TypeError, words):
                 WeightSync(thing)
+
+    def test_names_twice(self):
+        """Two tensors whose names are the same without what torch.compile() puts into them."""
+        model = torch.nn.Module()
+        model.a = torch.nn.Linear(3, 3)
+        model._orig_mod = torch.nn.Module()
+        model._orig_mod.a = torch.nn.Linear(3, 3)
+        mapping = {"a": torch.zeros(3), "_orig_mod.a": torch.ones(3)}
+        for twice in model, mapping:
+            for call in WeightSync(twice).publish, lambda t=twice: WeightSync(t).receive(WeightSync(alone()).publish()):
+                with self.assertRaisesRegex(ValueError, "two tensors have the name a"):
+                    call()
+        state = WeightSync(alone()).state_dict()
+        with self.assertRaisesRegex(ValueError, "names in 'published' are no words, or one comes twice"):
+            WeightSync(alone()).load_state_dict({**state, "published": mapping})
+        for damage in {"trainer": "x" * 32}, {"sequence": -1}, {"heard": ("", 1)}, {"published": {1: torch.ones(1)}}:
+            with self.assertRaisesRegex(ValueError, "this state of WeightSync is damaged"):
+                WeightSync(alone()).load_state_dict({**state, **damage})
 
     def test_other_dtypes(self):
         for dtype in torch.complex64, torch.int16:
