@@ -58,7 +58,7 @@ class Way:
         else:
             self.inner = torch.optim.SGD(self.net.parameters(), 0.1)
             made = {"every": 1, "min_numel": 1} if way == "LocalSteps" else {}
-            self.state = getattr(threelc.torch, way)(self.net, self.inner, codec=codec, **made, **settings)
+            self.state = getattr(threelc.torch, way)(self.net, self.inner, codec=codec, **{**made, **settings})
         self.optimizer = self.state if hasattr(self.state, "step") else torch.optim.SGD(self.net.parameters(), 0.1)
 
     def train(self, rank, steps):
