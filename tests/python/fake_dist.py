@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What threelc.torch uses of torch.distributed, for ranks that are threads of one process: no sockets, the same order of
-calls each time, and a fault at the k-th call of a rank."""
+"""What threelc.torch uses of torch.distributed, for ranks that are threads of one process: no sockets, the same calls of
+each rank each time, and a fault at the k-th of them."""
 import threading
 import time
 import types

@@ -26,7 +26,7 @@ ALLOWED = (RuntimeError, ValueError, threelc.Error)  # of a run that a fault end
 STEPS = 3
 
 
-def made(way, ranks):
+def made(ranks):
     """Models, one after the other: they share the seed."""
     found = []
     for _ in range(ranks):
@@ -37,7 +37,7 @@ def made(way, ranks):
 
 def one_run(way, ranks, fault=None, states=None, steps=range(STEPS)):
     """Trains with a fault. Returns the network, how each rank ended, and the objects that were made."""
-    network, nets, objects = Network(ranks, fault), made(way, ranks), [None] * ranks
+    network, nets, objects = Network(ranks, fault), made(ranks), [None] * ranks
 
     def train(rank):
         one = Way("LocalSteps" if way == "streaming" else way, net=nets[rank], **WAYS[way])
@@ -82,7 +82,7 @@ def after(way, ranks, fault):
     network, ends, objects = one_run(way, ranks, fault)
     if not network.fired:
         return None
-    alike = way not in ("Gossip", "streaming") and fault.kind != "alters"  # floats that were altered are not noticed at once
+    alike = way not in ("Gossip", "streaming") and fault.kind != "alters"  # floats that were altered look like others
     found = problems(ends, fault.kind != "late", alike)
     if found or any(one is None for one in objects):
         return found
