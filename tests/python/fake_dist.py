@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What threelc.torch uses of torch.distributed, for ranks that are threads of one process: no sockets, the same calls of
-each rank each time, and a fault at the k-th of them."""
+"""What threelc.torch uses of torch.distributed, for ranks that are threads of one process: no sockets, the same calls
+in each run, and a fault at the k-th of one rank."""
 import threading
 import time
 import types
@@ -209,8 +209,10 @@ def install():
 
 
 def _altered(parts):
-    """Of what goes to each rank a byte in the middle is another one."""
+    """Of what goes to each rank a byte in the middle is another one; of numbers the first, as ranks make room for any
+    length that another one announces."""
     for part in parts or []:
         octets = part.view(-1).view(torch.uint8)
-        octets[len(octets) // 2:len(octets) // 2 + 1] ^= 4
+        at = len(octets) // 2 if part.dtype == torch.uint8 else 0
+        octets[at:at + 1] ^= 4
     return parts

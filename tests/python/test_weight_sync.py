@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Models that follow another: memory that tensors share, the order of messages, all or nothing, checkpoints."""
 import copy
+import io
 import unittest
 from unittest import mock
 
@@ -234,10 +235,12 @@ class AllOrNothing(unittest.TestCase):
             self.assertEqual(bits(one), bits(source), done)
             with self.assertRaises(threelc.OrderError):
                 receiver.receive(message)
-            arrays = {name: getattr(mixed, name).detach().contiguous() for name in names}
-            reader.apply(arrays)
-            for name, array in arrays.items():
-                self.assertTrue(torch.equal(array, getattr(source, name)), (name, done))
+            for one in reader, threelc.weights.Reader(io.BytesIO(message)):
+                arrays = {name: getattr(mixed, name).detach().clone(memory_format=torch.contiguous_format)
+                          for name in names}
+                one.apply(arrays)
+                for name, array in arrays.items():
+                    self.assertTrue(torch.equal(array, getattr(source, name)), (name, done))
         arrays["flat"][3] += 1
         with self.assertRaisesRegex(threelc.BaseError, "flat"):
             reader.apply(arrays)
