@@ -153,6 +153,27 @@ class Sharing(unittest.TestCase):
                 WeightSync(served).receive(WeightSync(source).publish())
             self.assertEqual(bits(served), before)
 
+    def test_parts_of_a_third_one(self):
+        """Two parts of one tensor share memory here, and there they lie in it as far from each other, or not."""
+        def two(first, second, flat=True, seed=0):
+            torch.manual_seed(seed)
+            memory = torch.randn(100)
+            parts = {"one": memory[first:first + 40], "two": memory[second:second + 20]}
+            return Tensors(**({"all": memory} if flat else {}), **parts)
+
+        message = WeightSync(two(10, 20)).publish()
+        for first, second, fits in (30, 40, True), (30, 41, False), (10, 20, True), (20, 20, False):
+            served = two(first, second, False, 1)
+            served.register_parameter("all", torch.nn.Parameter(torch.zeros(100), requires_grad=False))
+            before = bits(served)
+            if fits:
+                WeightSync(served).receive(message)
+                self.assertEqual(bits(served), bits(two(10, 20)))
+                continue
+            with self.assertRaisesRegex(ValueError, "two and one share memory in this model, but not"):
+                WeightSync(served).receive(message)
+            self.assertEqual(bits(served), before)
+
     def test_parts_that_overlap(self):
         flat = torch.randn(100)
         for one, other in ((flat[:60], flat[40:]), (flat[::2], flat[::3]), (flat, flat.view(torch.int16)[:100])):
