@@ -199,7 +199,8 @@ class Deltas(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, "base has 2999 weights, next has 3000"):
             threelc.delta.compress(base[:-1], following)
         plain = threelc.delta.compress(base, following, digests=False)
-        self.assertEqual((threelc.delta.peek(plain).base_digest, threelc.delta.inspect(plain).result_digest), (None, None))
+        self.assertIsNone(threelc.delta.peek(plain).base_digest)
+        self.assertIsNone(threelc.delta.inspect(plain).result_digest)
         threelc.delta.apply(plain, weights := base.copy())
         self.assertEqual(weights.tobytes(), following.tobytes())
 
