@@ -191,7 +191,9 @@ typedef int (*tlc_weights_find)(void *opaque, const tlc_weights_entry *entry, tl
  * bytes, at least info.frame_max, else TLC_ERR_CAPACITY; NULL and 0 if the message is in memory. Whether the message is
  * in order is the caller's to ask: tlc_weights_follows.
  * Errors are those of tlc_delta_apply and tlc_weights_frame. TLC_ERR_PARAM: also a view whose root is not there, or not
- * all of it. Weights are half written only if the message or the weights change during the call. */
+ * all of it. Weights are half written only if the call is cut off, as when a read fails that went well before, or if
+ * the message or the weights change during the call. The same message completes what was cut off: tensors with base ==
+ * out that have their result already stay as they are. Of parts of tensors that is not known. */
 TLC_API tlc_status tlc_weights_apply(tlc_weights_reader *r, tlc_weights_find find, void *opaque, void *frame,
                                      size_t cap);
 

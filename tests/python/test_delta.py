@@ -198,7 +198,10 @@ class Deltas(unittest.TestCase):
                 call()
         with self.assertRaisesRegex(ValueError, "base has 2999 weights, next has 3000"):
             threelc.delta.compress(base[:-1], following)
-        threelc.delta.apply(threelc.delta.compress(base, following, digests=False), weights := base.copy())
+        plain = threelc.delta.compress(base, following, digests=False)
+        self.assertIsNone(threelc.delta.peek(plain).base_digest)
+        self.assertIsNone(threelc.delta.inspect(plain).result_digest)
+        threelc.delta.apply(plain, weights := base.copy())
         self.assertEqual(weights.tobytes(), following.tobytes())
 
 

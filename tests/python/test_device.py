@@ -99,7 +99,7 @@ def handed_over(rank, world, quantize):
 
     (model, *_), states = in_pieces([(0, 4), (4, 8)], lambda: start(codec="3lc:s=1.5", quantize=next(paths)),
                                     lambda step, model, _, optimizer: train(rank, model, optimizer, [step]))
-    return bits(model), states[1]["groups"]
+    return bits(model), [{**group, "state": group["state"]["state"].tolist()} for group in states[1]["groups"]]
 
 
 class Training(unittest.TestCase):

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: MIT
 """threelc.plugs, where no other project is needed: bits come back, damaged messages are refused, sizes."""
+import json
 import random
 import types
 import unittest
+import zlib
 
 import numpy
 import torch
-from threelc import CorruptError
+from threelc import CorruptError, _bundles
 from threelc.plugs import _patches, _xor, nemo_rl, skyrl
 
 DTYPES = [getattr(torch, name) for name in _patches._DTYPES if hasattr(torch, name)]
@@ -67,6 +69,17 @@ class Patches(unittest.TestCase):
     def test_a_change_takes_less_than_half_of_an_index_and_a_value(self):
         given = patch("weights", torch.bfloat16, 0.01)
         self.assertLess(8 * len(_patches.pack([given])), 22 * len(given.positions))  # of 48
+
+    def test_counts_below_zero(self):
+        """Whose sum is right."""
+        given = [_patches.Patch(name, (2, 3), torch.tensor([0, 4]), torch.ones(2)) for name in "ab"]
+        first, *frames = _bundles.unpack(_patches.pack(given))
+        head = json.loads(bytes(first[4:]))
+        for tensor, count in zip(head["tensors"], (-1, 5)):
+            tensor[3] = count
+        text = json.dumps(head).encode()
+        with self.assertRaisesRegex(CorruptError, "the head has wrong sizes"):
+            _patches.unpack(_bundles.pack([zlib.crc32(text).to_bytes(4, "little") + text, *frames]))
 
     def test_damaged_messages_are_refused(self):
         message = _patches.pack([patch("one", torch.bfloat16, 0.001), patch("two", torch.float32, 0.002)])

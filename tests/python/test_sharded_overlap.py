@@ -306,7 +306,8 @@ def resumed(rank, world, codec, pieces):
             backward(model, rank, step)
             optimizer.step()
         state = optimizer.state_dict(), {name: t.clone() for name, t in model.state_dict().items()}
-        saved = optimizer._transport.gather(state[::-1])
+        saved = [None] * world
+        torch.distributed.all_gather_object(saved, state[::-1])
     left = sum(float(torch.tensor(list(part.residual)).double().sum())
                for part in optimizer._owned() if part.residual is not None)
     pushes = sum(float(residual.double().sum()) for b in optimizer._buckets for residual in b.residuals.values())

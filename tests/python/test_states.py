@@ -58,7 +58,7 @@ class Way:
         else:
             self.inner = torch.optim.SGD(self.net.parameters(), 0.1)
             made = {"every": 1, "min_numel": 1} if way == "LocalSteps" else {}
-            self.state = getattr(threelc.torch, way)(self.net, self.inner, codec=codec, **made, **settings)
+            self.state = getattr(threelc.torch, way)(self.net, self.inner, codec=codec, **{**made, **settings})
         self.optimizer = self.state if hasattr(self.state, "step") else torch.optim.SGD(self.net.parameters(), 0.1)
 
     def train(self, rank, steps):
@@ -87,10 +87,20 @@ def frozen(thing):
     return [frozen(part) for part in thing] if isinstance(thing, (list, tuple)) else thing
 
 
+def with_floats_and_bytes(thing):
+    """What a state of older releases has in place of words and tensors."""
+    if isinstance(thing, dict):
+        if set(thing) == {"float"}:
+            return float.fromhex(thing["float"])
+        return {key: value.numpy().tobytes() if key == "state" and torch.is_tensor(value) else
+                with_floats_and_bytes(value) for key, value in thing.items()}
+    return type(thing)(map(with_floats_and_bytes, thing)) if isinstance(thing, (list, tuple)) else thing
+
+
 def older(state):
     """As older releases saved it."""
-    state = {key: value for key, value in state.items() if key not in ("kind", "made", "changed", "velocities",
-                                                                       "second_moments", "late", "shard")}
+    state = {key: with_floats_and_bytes(value) for key, value in state.items()
+             if key not in ("kind", "made", "changed", "velocities", "second_moments", "late", "shard")}
     if isinstance(state.get("groups"), list):
         state["groups"] = [{key: value for key, value in group.items() if key not in ("push", "pull")}
                            for group in state["groups"]]

@@ -9,6 +9,7 @@ import unittest
 import older_messages
 import threelc
 import threelc.torch
+import torch
 from test_weight_sync import bits, flattened
 
 WeightSync = threelc.torch.WeightSync
@@ -112,6 +113,20 @@ class OlderMessages(AnyBytes, unittest.TestCase):
             except (threelc.Error, ValueError):
                 self.assertEqual(bits(served), self.before)
 
+    def test_floats_alone(self):
+        """The format before had no tensors of other dtypes, which stay what they are."""
+        self.source.register_buffer("steps", torch.tensor([3]))
+        self.served.register_buffer("steps", torch.tensor([7]))
+        for form, words in (2, None), (3, "the message has no steps"):
+            message = older_messages.Trainer(self.source.named_parameters, form).publish()
+            if words is None:
+                WeightSync(self.served).receive(message)
+                self.assertTrue(torch.equal(self.served.flat, self.source.flat))
+                self.assertEqual(self.served.steps.tolist(), [7])
+                continue
+            with self.assertRaisesRegex(ValueError, words):
+                WeightSync(self.served).receive(message)
+
     def test_following(self):
         """Messages of an older trainer one after the other, then those of a new one."""
         served = flattened(3)
@@ -136,6 +151,28 @@ class Messages(AnyBytes, unittest.TestCase):
 
     def publisher(self):
         return WeightSync(self.source)
+
+    def test_views(self):
+        """What a reader copies out of a root, which it does not write."""
+        reader = threelc.weights.Reader(self.first)
+        source = flattened(1)
+        flat = source.flat.detach().numpy()
+        flat.flags.writeable = False
+        views = [entry for entry in reader if entry.view is not None]
+        self.assertEqual(len(views), 5)
+        for entry in views:
+            out = torch.zeros(entry.shape)
+            self.assertIs(reader.copy_view(entry, flat, out), out)
+            self.assertTrue(torch.equal(out, getattr(source, entry.name)), entry.name)
+            with self.assertRaisesRegex(ValueError, "out is read-only"):
+                reader.copy_view(entry, flat, flat[:entry.n])
+            with self.assertRaisesRegex(ValueError, f"has {entry.n} weights, out has {entry.n + 1}"):
+                reader.copy_view(entry, flat, torch.zeros(entry.n + 1))
+            with self.assertRaisesRegex(ValueError, "flat has 700 weights, values has 699"):
+                reader.copy_view(entry, flat[1:], out)
+        root = next(entry for entry in reader if entry.view is None)
+        with self.assertRaisesRegex(ValueError, "flat is no view"):
+            reader.copy_view(root, flat, torch.zeros(700))
 
     def test_no_bytes_at_all(self):
         for message, words in ((None, "message should be an array .*, not None"), ("text", "not 'text'"),

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Models that follow another: memory that tensors share, the order of messages, all or nothing, checkpoints."""
 import copy
+import io
 import unittest
 from unittest import mock
 
@@ -123,7 +124,7 @@ class Sharing(unittest.TestCase):
             WeightSync(other).receive(WeightSync(one).publish())
             self.assertEqual(*({name.replace("_orig_mod.", ""): bits for name, bits in bits(each).items()}
                                for each in (one, other)))
-        with mock.patch("threelc.torch.weight_sync.plain", lambda name: name):
+        with mock.patch("threelc.torch._common.states.plain", lambda name: name):
             message = WeightSync(compiled).publish()
         self.assertIn(b"_orig_mod.a", message)
         follower = tied(3)
@@ -150,6 +151,27 @@ class Sharing(unittest.TestCase):
             before = bits(served)
             with self.assertRaisesRegex(ValueError, words):
                 WeightSync(served).receive(WeightSync(source).publish())
+            self.assertEqual(bits(served), before)
+
+    def test_parts_of_a_third_one(self):
+        """Two parts of one tensor share memory here, and there they lie in it as far from each other, or not."""
+        def two(first, second, flat=True, seed=0):
+            torch.manual_seed(seed)
+            memory = torch.randn(100)
+            parts = {"one": memory[first:first + 40], "two": memory[second:second + 20]}
+            return Tensors(**({"all": memory} if flat else {}), **parts)
+
+        message = WeightSync(two(10, 20)).publish()
+        for first, second, fits in (30, 40, True), (30, 41, False), (10, 20, True), (20, 20, False):
+            served = two(first, second, False, 1)
+            served.register_parameter("all", torch.nn.Parameter(torch.zeros(100), requires_grad=False))
+            before = bits(served)
+            if fits:
+                WeightSync(served).receive(message)
+                self.assertEqual(bits(served), bits(two(10, 20)))
+                continue
+            with self.assertRaisesRegex(ValueError, "two and one share memory in this model, but not"):
+                WeightSync(served).receive(message)
             self.assertEqual(bits(served), before)
 
     def test_parts_that_overlap(self):
@@ -210,6 +232,39 @@ class AllOrNothing(unittest.TestCase):
             self.assertEqual(bits(served), before)
         receiver.receive(message)
         self.assertEqual(bits(served), bits(source))
+
+    def test_cut_off(self):
+        """The process of a receiver ends between any two writes, and other processes have its memory, in which the
+        same message is then taken by another receiver, as by a new one that has the state before."""
+        source, served = flattened(1), separate(2)
+        publisher, receiver = WeightSync(source), WeightSync(served)
+        receiver.receive(publisher.publish())
+        state, before = receiver.state_dict(), copy.deepcopy(served)
+        source.step()
+        message = publisher.publish()
+        reader = threelc.weights.Reader(message)
+        names = [entry.name for entry in reader]
+        for done in range(len(names) + 1):
+            mixed = copy.deepcopy(before)
+            with torch.no_grad():
+                for name in names[:done]:
+                    getattr(mixed, name).copy_(getattr(source, name))
+            one = copy.deepcopy(mixed)
+            receiver = WeightSync(one)
+            receiver.load_state_dict(state)
+            receiver.receive(message)
+            self.assertEqual(bits(one), bits(source), done)
+            with self.assertRaises(threelc.OrderError):
+                receiver.receive(message)
+            for one in reader, threelc.weights.Reader(io.BytesIO(message)):
+                arrays = {name: getattr(mixed, name).detach().clone(memory_format=torch.contiguous_format)
+                          for name in names}
+                one.apply(arrays)
+                for name, array in arrays.items():
+                    self.assertTrue(torch.equal(array, getattr(source, name)), (name, done))
+        arrays["flat"][3] += 1
+        with self.assertRaisesRegex(threelc.BaseError, "flat"):
+            reader.apply(arrays)
 
     def test_a_base_that_is_another(self):
         """The last tensor is not the base: no other is written."""
@@ -356,6 +411,24 @@ class Words(unittest.TestCase):
                              (model.a, "not a Parameter")):
             with self.assertRaisesRegex(TypeError, words):
                 WeightSync(thing)
+
+    def test_names_twice(self):
+        """Two tensors whose names are the same without what torch.compile() puts into them."""
+        model = torch.nn.Module()
+        model.a = torch.nn.Linear(3, 3)
+        model._orig_mod = torch.nn.Module()
+        model._orig_mod.a = torch.nn.Linear(3, 3)
+        mapping = {"a": torch.zeros(3), "_orig_mod.a": torch.ones(3)}
+        for twice in model, mapping:
+            for call in WeightSync(twice).publish, lambda t=twice: WeightSync(t).receive(WeightSync(alone()).publish()):
+                with self.assertRaisesRegex(ValueError, "two tensors have the name a"):
+                    call()
+        state = WeightSync(alone()).state_dict()
+        with self.assertRaisesRegex(ValueError, "names in 'published' are no words, or one comes twice"):
+            WeightSync(alone()).load_state_dict({**state, "published": mapping})
+        for damage in {"trainer": "x" * 32}, {"sequence": -1}, {"heard": ("", 1)}, {"published": {1: torch.ones(1)}}:
+            with self.assertRaisesRegex(ValueError, "this state of WeightSync is damaged"):
+                WeightSync(alone()).load_state_dict({**state, **damage})
 
     def test_other_dtypes(self):
         for dtype in torch.complex64, torch.int16:

@@ -19,6 +19,7 @@ import torch
 
 from .. import _bundles, delta
 from .._errors import CorruptError, Error, Status
+from .._json import parsed
 
 _DTYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float8_e4m3fn": "f8_e4m3",
            "float8_e5m2": "f8_e5m2", "uint8": "u8", "int8": "u8", "int32": "i32", "int64": "i64", "float64": "f64"}
@@ -71,9 +72,9 @@ def unpack(message: Any) -> Tuple[List[Patch], Any]:
     """What was packed, and the note. CorruptError: these bytes are not a message of pack(), or were altered."""
     try:
         return _unpacked(message)
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
-        if isinstance(error, Error):
-            raise
+    except Error:
+        raise
+    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
         raise CorruptError(Status.CORRUPT, f"not a message of changed weights: {error}") from error
 
 
@@ -82,7 +83,7 @@ def _unpacked(message: Any) -> Tuple[List[Patch], Any]:
     text = bytes(first[4:])
     if first[:4] != zlib.crc32(text).to_bytes(4, "little"):
         raise ValueError("the head was altered")
-    told = json.loads(text)
+    told = parsed(text)
     head = [(str(name), str(dtype), tuple(map(int, shape)), int(count))
             for name, dtype, shape, count in told["tensors"]]
     sizes = [math.prod(shape) for _, _, shape, _ in head]

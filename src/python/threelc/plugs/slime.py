@@ -28,6 +28,7 @@ import zstandard
 
 from .. import _bundles
 from .._errors import CorruptError, Status
+from .._json import parsed
 from . import _xor
 
 __all__ = ["FOLDER", "publish", "receive"]
@@ -83,13 +84,16 @@ def receive(source_dir: str, target_version: int) -> None:
 def _expand(message: bytes, target: Path) -> None:
     try:
         first, *frames = _bundles.unpack(message)
-        head = json.loads(bytes(first))
+        head = parsed(bytes(first))
+        index = json.dumps(head["index"]).encode()
         wanted = [(file, listed["metadata"] or {}, list(listed["tensors"].items()))
                   for file, listed in head["files"].items()]
         sizes = [size for _, _, tensors in wanted for _, size in tensors]
         if not all(_NAME.fullmatch(file) for file, _, _ in wanted) or len(sizes) != len(frames) or \
-                any(size > len(frame) * _MOST for size, frame in zip(sizes, frames)):
+                any(type(size) is not int or size > len(frame) * _MOST for size, frame in zip(sizes, frames)):
             raise ValueError("names or sizes are wrong")
+        if not all(isinstance(text, str) for _, metadata, _ in wanted for text in dict(metadata).values()):
+            raise ValueError("metadata is not text")
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise CorruptError(Status.CORRUPT, f"{target.name}{_ENDING} is not a version: {error}") from error
     target.mkdir(parents=True, exist_ok=True)
@@ -100,7 +104,7 @@ def _expand(message: bytes, target: Path) -> None:
             changed = zstandard.ZstdCompressor(level=_LEVEL).compress(_xor.decompress(next(rest), size))
             arrays[name] = numpy.frombuffer(changed, numpy.uint8)
         _write(target / file, safetensors.numpy.save(arrays, metadata))
-    _write(target / _INDEX, json.dumps(head["index"]).encode())  # the last: with it the version is there
+    _write(target / _INDEX, index)  # the last: with it the version is there
 
 
 def _folder() -> Path:

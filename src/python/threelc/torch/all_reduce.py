@@ -135,8 +135,9 @@ class AllReduce:
         """Residuals of this rank, by name, and its stats. Each rank saves its own."""
         with self._lock:
             means = self._means
-            return {**_STATE.head(self._transport), "made": dict(means.made), **means.moments.state_dict(),
-                    "traffic": means.traffic(), "groups": means.states()}
+            return _STATE.saved(self._transport, {
+                "made": dict(means.made), **means.moments.state_dict(), "traffic": means.traffic(),
+                "groups": means.states()})
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the

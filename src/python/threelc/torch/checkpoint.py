@@ -21,8 +21,10 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import torch
 
+from .._errors import CorruptError, Status
 from ._common.arguments import whole
-from ._common.versions import load_alone, load_plain
+from ._common.states import loadable
+from ._common.versions import load_alone
 from .fsdp import FSDPState
 
 _NOTHING = memoryview(b"")
@@ -40,7 +42,7 @@ def from_dcp(state: Any, source: Any, key: str, lost: bool = False) -> None:
     """Goes on from a checkpoint: on as many ranks as have saved it each reads its own state, with the same bits, on
     another number those of all. All ranks call this together, when load_state_dict() may be called. source: the folder,
     or a StorageReader. key: where to_dcp() was in the dict that was saved; "a.b" for ["a"]["b"]. lost: as in
-    load_state_dict(); that of Gossip has none. An exception changes nothing."""
+    load_state_dict(); that of Gossip has none. An exception changes nothing. CorruptError: bytes are no state."""
     import torch.distributed.checkpoint as dcp
 
     _refuse_shards(state)
@@ -87,12 +89,15 @@ def scatter_states(state: Any, states: Optional[Sequence[Dict[str, Any]]], root:
 
 def _written(value: Any) -> memoryview:
     found = io.BytesIO()
-    torch.save(value, found)
+    torch.save(loadable(value), found)  # states of older releases have floats
     return found.getbuffer()
 
 
 def _read(octets: torch.Tensor) -> Any:
-    return load_plain(io.BytesIO(octets.numpy().tobytes()))
+    try:
+        return torch.load(io.BytesIO(octets.numpy().tobytes()), weights_only=True)
+    except Exception as error:  # torch.load() does not say which there may be
+        raise CorruptError(Status.CORRUPT, f"these bytes are no state: {error}") from error
 
 
 def _shard(state: Any) -> str:

@@ -107,8 +107,9 @@ class FSDPState:
     def state_dict(self) -> Dict[str, Any]:
         """Residuals of this rank, by names of parameters, and its stats. Each rank saves its own."""
         means = self._means
-        return {**_STATE.head(self._transport), "shard": self._shard, "made": dict(means.made),
-                **means.moments.state_dict(), "traffic": means.traffic(), "groups": means.states()}
+        return _STATE.saved(self._transport, {
+            "shard": self._shard, "made": dict(means.made),
+            **means.moments.state_dict(), "traffic": means.traffic(), "groups": means.states()})
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, or, on another number of replicas with as many shards, from those

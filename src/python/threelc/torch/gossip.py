@@ -2,7 +2,7 @@
 """Decentralised training: DCD-PSGD and ECD-PSGD (Tang et al., 2018). Ranks exchange changes with neighbours only."""
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import torch
@@ -77,7 +77,7 @@ class Gossip(InPlaceOfOptimizer):
             graph = Graph(GraphKind[graph.upper()], transport.world)
         if graph.nodes != transport.world:
             raise ValueError(f"the graph has {graph.nodes} nodes, but there are {transport.world} ranks")
-        transport.agree({"codec": codec, "graph": graph, "kind": kind, "min_numel": min_numel})
+        transport.agree({"codec": codec, "graph": asdict(graph), "kind": kind, "min_numel": min_numel})
         self._model.start(transport)
         super().__init__(optimizer, transport, self._model)
         self.optimizer = optimizer
@@ -154,9 +154,10 @@ class Gossip(InPlaceOfOptimizer):
 
     def state_dict(self) -> Dict[str, Any]:
         """Model and replicas. The optimizer is the caller's to save. Each rank saves its own."""
-        return {**_STATE.head(self._transport), "made": dict(self._made),
-                "steps": self._steps, "stayed": self._stayed, "traffic": self._traffic(),
-                "node": self._node.state_dict()}
+        return _STATE.saved(self._transport, {
+            "made": dict(self._made),
+            "steps": self._steps, "stayed": self._stayed, "traffic": self._traffic(),
+            "node": self._node.state_dict()})
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the

@@ -22,7 +22,8 @@ from ._common.arguments import check_numbers, shown, weight_of, whole
 from ._common.buffers import Buffers
 from ._common.groups import check_choices, ring_bytes
 from ._common.module import Model, assign, flat
-from ._common.optimizer import InPlaceOfOptimizer, Maker, Patience, check_maker, check_optimizer, made_optimizer
+from ._common.optimizer import (InPlaceOfOptimizer, Maker, Patience, check_maker, check_optimizer, load_optimizer,
+                                made_optimizer)
 from ._common.runners import Background, Inline
 from ._common.scaler import take_scale
 from ._common.starving import LoopStats, residual_ratios, warn_starving
@@ -36,8 +37,9 @@ from ._local.weights import Weights
 STATE_VERSION = 2  # of state_dict()
 _STATE = Kind("LocalSteps", STATE_VERSION, {
     **RANKS, "shard": Optionally(str), "steps": int, "rounds": int, "skipped": int, "traffic": TRAFFIC,
-    "anchors": TENSORS, "buffers": TENSORS, "outer": Optionally(Mapping), "fragments": Optionally([FRAGMENT]),
-    "group": Optionally(GROUP), "largest_round": Optionally(int), "made": MADE})
+    "anchors": TENSORS, "buffers": TENSORS, "fragments": Optionally([FRAGMENT]),
+    "outer": Optionally({"state": Mapping, "param_groups": [{"params": [int]}]}), "group": Optionally(GROUP),
+    "largest_round": Optionally(int), "made": MADE})
 
 _MOMENTA = ("momentum_buffer", "exp_avg")  # names of torch's optimizers for it
 
@@ -420,13 +422,14 @@ class LocalSteps(InPlaceOfOptimizer):
         optimizer are the caller's to save. Each rank saves its own. Waits for exchanges under way, whose results are in
         it."""
         self._wait()
-        return {**_STATE.head(self._transport), "shard": self._model.shard, "made": dict(self._made),
-                "steps": self._steps, "rounds": self._rounds, "skipped": self._skipped, "traffic": self._traffic(),
-                "anchors": {name: anchor.detach().clone() for name, anchor in self._anchors.items()},
-                "buffers": {name: buffer.clone() for name, buffer in self._buffers.start.items()},
-                "outer": self.outer_optimizer and copy.deepcopy(self.outer_optimizer.state_dict()),
-                "largest_round": self._largest_round(),
-                "fragments": [fragment.state_dict() for fragment in self._fragments]}
+        return _STATE.saved(self._transport, {
+            "shard": self._model.shard, "made": dict(self._made),
+            "steps": self._steps, "rounds": self._rounds, "skipped": self._skipped, "traffic": self._traffic(),
+            "anchors": {name: anchor.detach().clone() for name, anchor in self._anchors.items()},
+            "buffers": {name: buffer.clone() for name, buffer in self._buffers.start.items()},
+            "outer": self.outer_optimizer and copy.deepcopy(self.outer_optimizer.state_dict()),
+            "largest_round": self._largest_round(),
+            "fragments": [fragment.state_dict() for fragment in self._fragments]})
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
@@ -460,7 +463,7 @@ class LocalSteps(InPlaceOfOptimizer):
             fragment.group.check_states(theirs, lost)
         if self.outer_optimizer is not None:
             # PyTorch 2 keeps the tensors that it is given
-            self.outer_optimizer.load_state_dict(copy.deepcopy(found[0]["outer"]))
+            load_optimizer(self.outer_optimizer, copy.deepcopy(found[0]["outer"]))
         same = (found[0]["world"], found[0]["rank"]) == (self._transport.world, self._transport.rank)
         for fragment, theirs, own in zip(self._fragments, groups, saved[0]):
             fragment.group.load_states(theirs, lost)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import re
 import secrets
 from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
@@ -17,13 +18,14 @@ from .._parallel import uninterrupted
 from ._common import older_weights, weight_messages
 from ._common.module import is_sharded, local
 from ._common.sharing import check_same, overlaps_itself, places, values_in
-from ._common.states import TENSORS, Kind, Optionally, plain
+from ._common.states import TENSORS, Kind, Optionally, by_plain_name, plain
 from ._common.weight_messages import DTYPES, Message, is_float, note_of, same_dtype, shape_of, view_of
 
 STATE_VERSION = 1  # of state_dict()
 _STATE = Kind("WeightSync", STATE_VERSION, {"trainer": str, "sequence": int, "published": TENSORS,
                                             "heard": Optionally((str, int)), "replaced": [str]})
 _NEEDED = "publish(full=True) is needed"
+_IDENTITY = re.compile(f"[0-9a-f]{{{2 * weights.TRAINER_SIZE}}}")  # of a trainer
 
 
 class WeightSync:
@@ -68,13 +70,11 @@ class WeightSync:
     def _named(self) -> Dict[str, torch.Tensor]:
         """All tensors, by all their names."""
         if isinstance(self._model, Mapping):
-            return dict(_checked(name, tensor) for name, tensor in self._model.items())
-        found: Dict[str, torch.Tensor] = {}
-        for prefix, module in self._model.named_modules(remove_duplicate=False):
-            for name, tensor in [*module._parameters.items(), *module._buffers.items()]:
-                if tensor is not None:
-                    found[plain(f"{prefix}.{name}" if prefix else name)] = tensor
-        return found
+            return by_plain_name((_checked(name, tensor) for name, tensor in self._model.items()), "tensors")
+        return by_plain_name(((f"{prefix}.{name}" if prefix else name, tensor)
+                              for prefix, module in self._model.named_modules(remove_duplicate=False)
+                              for name, tensor in [*module._parameters.items(), *module._buffers.items()]
+                              if tensor is not None), "tensors")
 
     def left_out(self) -> List[str]:
         """The buffers that are not sent."""
@@ -175,8 +175,10 @@ class WeightSync:
 
     def receive(self, message: Any, *, strict: bool = True) -> None:
         """Takes the model to the weights of a message: bytes, a memory map, or a file that is open for reading. All of
-        it is checked first: after an exception the model is what it was, bit for bit. strict: False leaves out the
-        tensors that only the message has, and those that only the model has.
+        it is checked first: after an exception the model is what it was, bit for bit. If the call is cut off between
+        two tensors, as by the end of a process while others have the memory, the same message completes it: tensors
+        that have its result already stay as they are. strict: False leaves out the tensors that only the message has,
+        and those that only the model has.
 
         OrderError: the message is old, or was received before. BaseError: one before was missed, so one with all
         weights is needed. CorruptError: these bytes are not a message, or were altered. ValueError names a tensor that
@@ -194,15 +196,14 @@ class WeightSync:
         check_same(here, {name: entry.place for name, entry in came.entries.items()})
         self._check_order(came)
         own = [name for name, entry in came.entries.items() if entry.frame is not None]
-        for name in own:
-            self._check_frame(came, name, mine[name])
+        done = {name for name in own if not self._fits_frame(came, name, mine[name])}
         apart = [name for name, entry in came.entries.items()
                  if entry.frame is None and here[name].root != here[entry.place.root].root]
         for name in [*own, *apart]:
             check_writable(mine[name], name)
             if overlaps_itself(mine[name]):
                 raise ValueError(f"several values of {name} are the same memory: give it memory of its own")
-        changing = [name for name in own if not came.entries[name].unchanged]
+        changing = [name for name in own if not came.entries[name].unchanged and name not in done]
         uninterrupted(self._write, came, mine, changing, apart, torch.is_inference_mode_enabled())
 
     def _check_order(self, came: Message) -> None:
@@ -214,12 +215,16 @@ class WeightSync:
         except BaseError as error:
             raise BaseError(Status.BASE, f"{error.sentence}: {_NEEDED}") from None
 
-    def _check_frame(self, came: Message, name: str, tensor: torch.Tensor) -> None:
-        frame = came.entries[name].frame
+    def _fits_frame(self, came: Message, name: str, tensor: torch.Tensor) -> bool:
+        """Checks the frame of a tensor. False: it is not to be applied, as the tensor has its result already."""
+        frame, host = came.entries[name].frame, _on_host(tensor)
         assert frame is not None
         try:
-            delta.check(frame(), _on_host(tensor), threads=self._threads)
+            delta.check(frame(), host, threads=self._threads)
+            return True
         except BaseError:
+            if delta.digest(host, threads=self._threads) == came.entries[name].result_digest:
+                return False
             raise BaseError(Status.BASE, f"{name} is not what the message begins with: {_NEEDED}") from None
         except Error as error:
             raise error_of(error.status, f"{name}: {error.sentence}") from None
@@ -254,13 +259,17 @@ class WeightSync:
         last. The model is the caller's to save. Save it after the last message: a trainer that goes back further
         begins anew, with a new WeightSync and without this state."""
         self._lent.update(self._published)
-        return {"version": STATE_VERSION, "kind": _STATE.name, "trainer": self._trainer, "sequence": self._sequence,
-                "published": self._bases(), "heard": self._heard, "replaced": sorted(self._replaced)}
+        return _STATE.saved(None, {"trainer": self._trainer, "sequence": self._sequence, "published": self._bases(),
+                                   "heard": self._heard, "replaced": sorted(self._replaced)})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state_dict()."""
         state = _STATE.checked(state, several=False)
-        heard = state["heard"]
+        heard = state.get("heard")
+        for trainer, sequence in [(state["trainer"], state["sequence"]), *([] if heard is None else [heard])]:
+            if not _IDENTITY.fullmatch(trainer) or not 0 <= sequence < 2**64:
+                raise ValueError(f"this state of WeightSync is damaged: {trainer!r}, {sequence} is no trainer with the "
+                                 "number of a message")
         self._trainer, self._sequence = state["trainer"], state["sequence"]
         self._unfinished.clear()
         self._published = {plain(name): tensor for name, tensor in state["published"].items()}
@@ -273,7 +282,7 @@ def _checked(name: Any, tensor: Any) -> Tuple[str, torch.Tensor]:
     """An item of a mapping."""
     if not isinstance(name, str) or not isinstance(tensor, torch.Tensor):
         raise TypeError(f"the mapping should have names and tensors, not {described(name)}: {described(tensor)}")
-    return plain(name), tensor
+    return name, tensor
 
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import ctypes
 import hashlib
 import struct
-from typing import Any, Dict, List, Optional, Set, Tuple
+from typing import Any, Dict, List, Optional, Set
 
 import torch
 
@@ -22,6 +22,7 @@ from .transport import Transport
 _DIGEST = 16  # bytes
 _HEAD = struct.Struct(f"<d{_DIGEST}s")  # weight of a rank in the mean, 0: it is not in the round; a digest of names,
 #                                         shapes and dtypes; then follow digests of values
+_PROBLEM = ""  # beside names of buffers, none of which is empty
 _FAULT = struct.Struct("<I")  # before each answer: 1 + the rank whose buffer is not finite, or 0
 
 
@@ -60,7 +61,7 @@ class Buffers:
         heads = [_bytes(head) for head in transport.all_gather(memoryview(
             _HEAD.pack(weight or 0.0, _digest(repr((problem, kinds)).encode())) + b"".join(digests)))]
         if problem or len({_HEAD.unpack_from(head)[1] for head in heads}) > 1:
-            _refuse(transport.gather((problem, kinds)))
+            _refuse(transport.gather({**kinds, _PROBLEM: problem}))
         weights = {rank: head for rank, (head, _) in enumerate(map(_HEAD.unpack_from, heads)) if head}
         names = [name for i, name in enumerate(memory)
                  if len({head[_HEAD.size + _DIGEST * i:][:_DIGEST] for head in heads}) > 1]
@@ -167,14 +168,14 @@ class BuffersOfOne:
         return message[:at - _DIGEST]
 
 
-def _refuse(found: List[Tuple[str, Dict[str, str]]]) -> None:
-    """ValueError, the same on all ranks. found: of each rank its problem and its buffers."""
+def _refuse(found: List[Dict[str, str]]) -> None:
+    """ValueError, the same on all ranks. found: of each rank its buffers, and its problem."""
     advice = "average_buffers=False leaves buffers to each rank"
-    for rank, (problem, _) in enumerate(found):
-        if problem:
-            raise ValueError(f"rank {rank}: {problem}: {advice}")
-    first = found[0][1]
-    for rank, (_, kinds) in enumerate(found):
+    for rank, kinds in enumerate(found):
+        if kinds.get(_PROBLEM):
+            raise ValueError(f"rank {rank}: {kinds[_PROBLEM]}: {advice}")
+    first = found[0]
+    for rank, kinds in enumerate(found):
         for name in sorted({*first, *kinds}):
             if kinds.get(name) != first.get(name):
                 raise ValueError(f"all ranks need the same buffers at the end of a round: {name} is "

@@ -14,7 +14,7 @@ import torch.distributed as dist
 
 from ..._arrays import View
 from .sharing import overlaps_itself, shared
-from .states import plain
+from .states import by_plain_name
 from .transport import Transport
 
 _CARRIED = (torch.float32, torch.float16, torch.bfloat16)
@@ -125,11 +125,11 @@ class Model:
 
     def named_parameters(self) -> Iterator[Tuple[str, torch.nn.Parameter]]:
         """All of them, as they are now, by names without what torch.compile() puts into them."""
-        return ((plain(name), parameter) for name, parameter in self.module.named_parameters())
+        return iter(by_plain_name(self.module.named_parameters(), "parameters").items())
 
     def buffers(self) -> Dict[str, torch.Tensor]:
         """By name. They may be other tensors than before."""
-        return {plain(name): buffer for name, buffer in self.module.named_buffers()}
+        return by_plain_name(self.module.named_buffers(), "buffers")
 
     def start(self, transport: Transport, order: Sequence[str] = ()) -> None:
         """All ranks start from the parameters and buffers of rank 0. All get an exception if those of a rank have other
@@ -246,7 +246,7 @@ def problem_of(tensor: torch.Tensor, exchanged: bool) -> str:
 
 def _compare(mine: Sequence[str], transport: Transport) -> None:
     """ValueError on all ranks: one has another list."""
-    if len(set(transport.gather(hashlib.sha256("\n".join(mine).encode()).digest()))) == 1:
+    if len(set(transport.gather(hashlib.sha256("\n".join(mine).encode()).hexdigest()))) == 1:
         return
     lists = transport.gather(mine)
     for rank, theirs in enumerate(lists):

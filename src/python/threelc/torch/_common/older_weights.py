@@ -2,7 +2,6 @@
 """Messages of WeightSync as they were before threelc.weights: bundles with a head in JSON."""
 from __future__ import annotations
 
-import json
 import math
 import zlib
 from typing import Any, Dict, List, Tuple
@@ -10,6 +9,7 @@ from typing import Any, Dict, List, Tuple
 from ... import _bundles, delta
 from ..._arrays import WEIGHT_NAMES, weight_dtype_of
 from ..._errors import CorruptError, Status
+from ..._json import parsed
 from .sharing import Place, dense, reach
 from .states import plain
 from .weight_messages import Entry, Message, shape_of
@@ -34,8 +34,8 @@ def read(message: Any) -> Message:
     if int.from_bytes(head[:4], "little") != zlib.crc32(head[4:]) or len(head) < 5:
         raise CorruptError(Status.CORRUPT, "this is not a message of WeightSync, or it was altered")
     try:
-        found = json.loads(bytes(head[4:]))
-    except (ValueError, RecursionError):
+        found = parsed(bytes(head[4:]))
+    except ValueError:
         found = None
     _need(type(found) is dict and type(found.get("format")) is int, "it has no format")
     if found["format"] not in (_FORMAT, _FLOATS_ONLY):
@@ -80,14 +80,14 @@ def _own(name: str, entry: Dict[str, Any], frame: Any) -> Entry:
     if info.n != math.prod(shape) or info.dtype != weight_dtype_of(entry["dtype"]):
         raise CorruptError(Status.CORRUPT, f"{name} is of {info.n} weights of {info.dtype.name.lower()}")
     return Entry(shape, entry["dtype"], Place(name), lambda: frame, info.has_base,
-                 info.base_digest is not None and info.base_digest == info.result_digest)
+                 info.base_digest is not None and info.base_digest == info.result_digest, info.result_digest)
 
 
 def _view(name: str, entry: Dict[str, Any]) -> Entry:
     """A tensor whose values are in another one."""
     _need(type(entry["in"]) is str, f"{name} is in no tensor")
     return Entry(shape_of(entry["shape"], entry["dtype"]), entry["dtype"],
-                 Place(plain(entry["in"]), *_part_of(entry, name)), None, False, False)
+                 Place(plain(entry["in"]), *_part_of(entry, name)), None, False, False, None)
 
 
 def _part_of(entry: Dict[str, Any], name: str) -> Tuple[Any, ...]:
@@ -107,6 +107,8 @@ def _fits(place: Place, shape: List[int], root_shape: List[int]) -> bool:
     """Whether a tensor is a part of its root, or all of it."""
     if place.root_strides is None:
         return root_shape == shape
+    if 0 in shape:  # no trainer sends a view without values, and nothing would bound its strides
+        return False
     if len(place.root_strides) != len(root_shape) or len(place.strides) != len(shape):
         return False
     return (dense(root_shape, place.root_strides)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import warnings
 from collections import OrderedDict
-from typing import Any, Callable, Dict, Iterable, List, Optional, Sequence, Set
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Set
 
 import torch
 
@@ -113,6 +113,14 @@ class InPlaceOfOptimizer(torch.optim.Optimizer):  # type: ignore[misc]
 
     def __repr__(self) -> str:
         return f"<threelc.torch.{type(self).__name__} around {type(self._inside).__name__}>"
+
+
+def load_optimizer(optimizer: Any, state: Mapping[str, Any]) -> None:
+    """ValueError: the state does not fit. Then the optimizer is what it was."""
+    try:
+        optimizer.load_state_dict(state)
+    except Exception as error:  # PyTorch does not say which there may be
+        raise ValueError(f"the state does not fit {type(optimizer).__name__}: {error}") from error
 
 
 def check_optimizer(optimizer: Any, model: Model, name: str) -> None:

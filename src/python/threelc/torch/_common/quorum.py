@@ -206,9 +206,10 @@ class Compression:
         """Residuals of this rank, and its stats. A rank that starts again may load its own. It does not belong into the
         state that a replica gets from another one when it heals: residuals would count twice."""
         saved = {slot.name: slot.saved() for slot in self._slots.values()}
-        return {"version": _STATE.version, "kind": _STATE.name, "traffic": self._traffic(),
-                "residuals": {name: waits for name, (waits, _) in saved.items()},
-                "participants": {name: participants for name, (_, participants) in saved.items()}}
+        return _STATE.saved(None, {
+            "traffic": self._traffic(),
+            "residuals": {name: waits for name, (waits, _) in saved.items()},
+            "participants": {name: participants for name, (_, participants) in saved.items()}})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
         """Goes on from a state_dict(), before the first step, with any number of replicas and any codec that keeps

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: MIT
-"""States of ranks: whose they are, whether they fit, and which of them a rank needs.
+"""States of ranks: what they are made of, whose they are, whether they fit, and which of them a rank needs.
 
 All of it is checked before an object changes.
 """
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple
+from itertools import islice
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, TypeVar
 
 import torch
 
@@ -18,6 +19,29 @@ _MARKS: Tuple[Tuple[str, Tuple[str, ...]], ...] = (
     ("register()", ("groups", "scale")), ("register_fsdp()", ("groups",)), ("LocalSteps", ("anchors",)),
     ("PushPull", ("worker",)), ("Gossip", ("node",)), ("WeightSync", ("published",)))
 _MOST_NAMED = 3
+_FLOAT = "float"
+_T = TypeVar("_T")
+
+
+def loadable(value: Any) -> Any:
+    """A state, or a part of one, of what torch.load(weights_only=True) takes in all releases of PyTorch: 1.13 takes
+    neither floats nor bytes. A float x is {"float": x.hex()}, bytes are a tensor of uint8."""
+    if isinstance(value, float):
+        return {_FLOAT: value.hex()}
+    if isinstance(value, bytes):
+        return torch.frombuffer(bytearray(value), dtype=torch.uint8) if value else torch.empty(0, dtype=torch.uint8)
+    if isinstance(value, Mapping):
+        return {key: loadable(part) for key, part in value.items()}
+    return type(value)(map(loadable, value)) if type(value) in (list, tuple) else value
+
+
+def _with_floats(value: Any) -> Any:
+    """What loadable() was given. Bytes stay tensors, which the library takes, too."""
+    if isinstance(value, Mapping):
+        if set(value) == {_FLOAT} and isinstance(value[_FLOAT], str):
+            return float.fromhex(value[_FLOAT])
+        return {key: _with_floats(part) for key, part in value.items()}
+    return type(value)(map(_with_floats, value)) if type(value) in (list, tuple) else value
 
 
 class Optionally:
@@ -27,9 +51,13 @@ class Optionally:
         self.form = form
 
 
+class Names:
+    """An entry that is a list of names, each of them once."""
+
+
 TENSORS = {str: torch.Tensor}
 TRAFFIC = {"float_bytes": int, "sent": int, "received": int, "codec_seconds": float, "wire_seconds": float}
-GROUP = {"names": [str], "sizes": [int], "state": Mapping}
+GROUP = {"names": Names(), "sizes": [int], "state": Mapping}
 MADE = Optionally({"codec": str, "min_numel": int})
 
 
@@ -40,14 +68,16 @@ class Kind:
     name: str
     version: int
     form: Dict[Any, Any]
-    """its entries: of which type, or a dict of entries, {str: form of each}, [form of each], or (form of the first,
-    ...)"""
+    """its entries: of which type, or a dict of entries, {str: form of each}, [form of each], Names, or (form of the
+    first, ...)"""
     changes: bool = False
     """whether there is set_codec()"""
 
-    def head(self, transport: Transport) -> Dict[str, Any]:
-        """How all states begin."""
-        return {"version": self.version, "kind": self.name, "rank": transport.rank, "world": transport.world}
+    def saved(self, transport: Optional[Transport], entries: Dict[str, Any]) -> Dict[str, Any]:
+        """The state with these entries. transport: None: other ranks have nothing to do with it."""
+        ranks = {} if transport is None else {"rank": transport.rank, "world": transport.world}
+        state: Dict[str, Any] = loadable({"version": self.version, "kind": self.name, **ranks, **entries})
+        return state
 
     def checked(self, state: Any, several: bool = True) -> Mapping[str, Any]:
         """ValueError: it is not a state of this kind and version. several: a list would have been right, too."""
@@ -56,10 +86,13 @@ class Kind:
             ranks = ", or a list of those of all ranks" if several else ""
             what = f"one of version {shown(state.get('version'))}" if of_kind else _what(state)
             raise ValueError(f"a state of version {self.version} is needed, that of {self.name}{ranks}, not {what}")
-        problem = _misfit(state, self.form, "")
+        try:
+            found: Mapping[str, Any] = _with_floats(state)
+            problem = _misfit(found, self.form, "")
+        except (ValueError, OverflowError, RecursionError) as error:
+            problem = f"it cannot be read: {error}"
         if problem:
             raise ValueError(f"this state of {self.name} is damaged: {problem}")
-        found: Mapping[str, Any] = state
         return found
 
 
@@ -97,6 +130,8 @@ def _misfit(value: Any, form: Any, where: str) -> str:
     if isinstance(form, dict):
         if not isinstance(value, Mapping):
             return f"{where or 'it'} is {shown(value)}, not a dict"
+        if str in form and not _has_names(value):
+            return f"names in {where or 'it'} are no words, or one comes twice"
         items = [(key, form[str]) for key in value] if str in form else list(form.items())
         for key, part in items:
             name = f"{where}[{key!r}]" if where else repr(key)
@@ -106,6 +141,9 @@ def _misfit(value: Any, form: Any, where: str) -> str:
             if problem:
                 return problem
         return ""
+    if isinstance(form, Names):
+        fits = isinstance(value, (list, tuple)) and _has_names(value)
+        return "" if fits else f"{where} is no list of names, each of them once"
     if isinstance(form, list):
         if not isinstance(value, (list, tuple)):
             return f"{where} is {shown(value)}, not a list"
@@ -118,6 +156,12 @@ def _misfit(value: Any, form: Any, where: str) -> str:
     fits = isinstance(value, form) or (form is int and hasattr(value, "__index__")) or \
         (form is float and hasattr(value, "__float__"))
     return "" if fits else f"{where} is {shown(value)}, not a {form.__name__}"
+
+
+def _has_names(names: Iterable[Any]) -> bool:
+    """Whether all are strings, and plain() makes no two of them the same."""
+    listed = list(names)
+    return all(isinstance(name, str) for name in listed) and len(set(map(plain, listed))) == len(listed)
 
 
 def listed_states(states: Any, kind: Kind) -> List[Any]:
@@ -143,19 +187,23 @@ def states_for(states: Any, kind: Kind, transport: Transport, lost: Optional[boo
     world = found[0]["world"]
     if any(state["world"] != world for state in found):
         raise ValueError("the states are of runs on different numbers of ranks")
+    if not 0 <= found[0]["rank"] <= found[-1]["rank"] < world:
+        raise ValueError(f"a state is damaged: it is of rank {found[-1]['rank']} of {world}")
     for before, state in zip(found, found[1:]):
         if before["rank"] == state["rank"]:
             raise ValueError(f"the state of rank {state['rank']} is given twice")
     own = [state for state in found if state["rank"] == transport.rank]
     if world == transport.world and own:
         return own
-    missing = sorted(set(range(world)) - {state["rank"] for state in found})
-    if missing and not lost:
+    if len(found) < world and not lost:
+        here = {state["rank"] for state in found}
+        missing = list(islice((rank for rank in range(world) if rank not in here), _MOST_NAMED))
+        more = ", ..." if len(here) + len(missing) < world else ""
         hint = "" if lost is None else "; with lost=True the run goes on without the residuals that are missing"
         if world == transport.world:
             raise ValueError(f"the state of rank {transport.rank} is needed{hint}")
         raise ValueError(f"a run on {world} ranks was saved, this is one on {transport.world}: the states of all its "
-                         f"ranks are needed, and those of ranks {', '.join(map(str, missing))} are missing{hint}")
+                         f"ranks are needed, and those of ranks {', '.join(map(str, missing))}{more} are missing{hint}")
     return found
 
 
@@ -201,6 +249,15 @@ def check_places(names: Iterable[str], why: str, lost: bool) -> None:
         first = ", ".join(names[:_MOST_NAMED]) + (", ..." if len(names) > _MOST_NAMED else "")
         raise ValueError(f"names of the state {why}: {first} ({len(names)} in all). With lost=True the run goes on "
                          "without what the state has of them")
+
+
+def by_plain_name(items: Iterable[Tuple[str, _T]], what: str) -> Dict[str, _T]:
+    """Of what has names, by plain() names. ValueError: two of them get the same name."""
+    found: Dict[str, _T] = {}
+    for name, value in items:
+        if found.setdefault(plain(name), value) is not value:
+            raise ValueError(f"two {what} have the name {plain(name)}")
+    return found
 
 
 def plain(name: str) -> str:

@@ -11,7 +11,7 @@ and says what follows.
 from __future__ import annotations
 
 import ctypes
-import pickle
+import json
 import time
 from collections import deque
 from contextlib import contextmanager, suppress
@@ -22,7 +22,8 @@ import torch
 import torch.distributed as dist
 
 from ..._arrays import octets
-from ..._errors import OrderError, Status
+from ..._errors import CorruptError, OrderError, Status
+from ..._json import parsed
 from .roll_call import begin, named, silent_ranks
 from .versions import backends_of
 
@@ -30,6 +31,7 @@ from .versions import backends_of
 _MESSAGE, _SUM, _SPARSE_SUM = range(3)
 _KINDS = ("a message", "floats", "a sparse gradient")
 _KIND_BITS = 2
+_NOTHING = object()
 
 
 def timeout_of(group: Any) -> Optional[timedelta]:
@@ -105,10 +107,10 @@ class Transport:
         return [dist.get_global_rank(self.group, rank) for rank in range(self.world)]
 
     def gather(self, value: Any) -> List[Any]:
-        """The value of each rank: anything that can be pickled. Not counted. Not by dist.all_gather_object(), whose
-        tensors nobody holds: pytorch#154976."""
-        found = self.uncounted([memoryview(pickle.dumps(value))] * self.world)
-        return [pickle.loads(ctypes.string_at(each.data_ptr(), each.numel())) for each in found]
+        """The value of each rank, as JSON has it: tuples become lists. Not counted. Not by dist.all_gather_object(),
+        which runs what other ranks send. CorruptError: a rank sent something of another type."""
+        found = self.uncounted([memoryview(json.dumps(value, default=_number).encode())] * self.world)
+        return [_of_type(each, value, rank) for rank, each in enumerate(found)]
 
     def uncounted(self, messages: Sequence[memoryview]) -> List[torch.Tensor]:
         """all_to_all() of what is no part of the training."""
@@ -259,6 +261,23 @@ class Transport:
         self.sent += size
         self.received += size
         return size
+
+
+def _number(value: Any) -> Any:
+    """For JSON: a number of numpy and the like."""
+    return value.__index__() if hasattr(value, "__index__") else float(value)
+
+
+def _of_type(octets: torch.Tensor, like: Any, rank: int) -> Any:
+    """What a rank sent as JSON, which has the type of what this one did."""
+    kind: Any = list if isinstance(like, tuple) else type(like)
+    try:
+        value = parsed(ctypes.string_at(octets.data_ptr(), octets.numel()))
+    except ValueError:
+        value = _NOTHING
+    if not isinstance(value, kind):
+        raise CorruptError(Status.CORRUPT, f"what rank {rank} sent is no {kind.__name__} in JSON")
+    return value
 
 
 def copied_bytes(message: memoryview) -> torch.Tensor:

@@ -67,11 +67,6 @@ def in_two_backward_passes() -> bool:
     return depth > 1 or (depth == 1 and isinstance(threading.current_thread(), threading._DummyThread))
 
 
-def load_plain(file: Any) -> Any:
-    """torch.load() of tensors, numbers, names, and lists and dicts of them. In PyTorch 1 that knows no floats."""
-    return torch.load(file, weights_only=not torch.__version__.startswith("1."))
-
-
 def load_alone(tensors: Dict[str, torch.Tensor], reader: Any) -> None:
     """torch.distributed.checkpoint.load(), where each rank wants other tensors. PyTorch 2.6 needs a private one."""
     from torch.distributed.checkpoint import load, state_dict_loader

@@ -11,6 +11,7 @@ from ... import weights
 from ..._arrays import WEIGHT_NAMES, weight_dtype_of
 from ..._c import DType
 from ..._errors import CorruptError, Status
+from ..._json import parsed
 from .sharing import Place
 from .states import plain
 
@@ -32,6 +33,8 @@ class Entry(NamedTuple):
     has_base: bool
     unchanged: bool
     """the frame says so"""
+    result_digest: Optional[int]
+    """of its weights after the message. None: there is none"""
 
 
 class Message(NamedTuple):
@@ -95,7 +98,8 @@ def read(source: Any) -> Message:
         if entry.view is not None:
             place = Place(names[entry.view.root], entry.view.root_strides, entry.view.strides, entry.view.first)
         entries[name] = Entry(list(entry.shape), dtype, place, None if entry.view else _frame(reader, entry),
-                              entry.has_base, entry.has_base and entry.base_digest == entry.result_digest)
+                              entry.has_base, entry.has_base and entry.base_digest == entry.result_digest,
+                              None if entry.view else entry.result_digest)
     info = reader.info
     return Message(info.trainer, info.sequence, info.full, entries)
 
@@ -108,10 +112,9 @@ def _dtypes(note: bytes, listed: Sequence[weights.Entry]) -> List[str]:
     """The dtype of each entry, as PyTorch calls it if the note tells that."""
     told = [entry.dtype.name.lower() for entry in listed]
     try:
-        found = json.loads(note)
+        found = parsed(note)
         names = [found["dtypes"][_DIGITS.index(digit)] for digit in found["of"]]
-    except (ValueError, LookupError, TypeError, RecursionError):
-        return told  # the trainer is another program, which has another note
-    if len(names) != len(listed) or any(WEIGHT_NAMES.get(name) != entry.dtype for name, entry in zip(names, listed)):
-        return told
-    return names
+        fits = [WEIGHT_NAMES.get(name) for name in names] == [entry.dtype for entry in listed]
+    except (ValueError, LookupError, TypeError):
+        fits = False  # the trainer is another program, which has another note
+    return names if fits else told

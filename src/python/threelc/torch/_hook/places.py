@@ -7,7 +7,7 @@ from typing import Any, Dict, List, NamedTuple, Sequence, Tuple
 import torch
 
 from .._common.groups import DTYPES
-from .._common.states import check_places, plain
+from .._common.states import by_plain_name, check_places, plain
 
 
 class _Parameter(NamedTuple):
@@ -24,9 +24,9 @@ class Places:
         self._module = module
         self._names: Dict[int, str] = {}
         self._parameters: Dict[str, _Parameter] = {}
-        for name, p in module.named_parameters():
-            self._names[id(p)] = plain(name)
-            self._parameters[plain(name)] = _Parameter(p.numel(), p.dtype, p.device, p.requires_grad)
+        for name, p in by_plain_name(module.named_parameters(), "parameters").items():
+            self._names[id(p)] = name
+            self._parameters[name] = _Parameter(p.numel(), p.dtype, p.device, p.requires_grad)
 
     def name_of(self, parameter: Any) -> str:
         """ValueError: the module did not have it."""
@@ -58,6 +58,8 @@ class Places:
                for state in states):
             raise ValueError("the states do not belong together: parameters travel in other groups in some of them")
         names = [plain(name) for group in groups for name in group["names"]]
+        if len(set(names)) < len(names):
+            raise ValueError("the state has a parameter twice")
         check_places((name for name in names if name not in self._parameters), "that no parameter has here", lost)
         check_places((name for name in names if name in self._parameters and not self._parameters[name].trained),
                      "whose parameters are frozen here, so that no gradients will come", lost)

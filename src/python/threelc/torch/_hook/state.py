@@ -213,7 +213,7 @@ class DDPState:
         settings = self._settings
         push, pull = settings.codec, settings.pull
         if saved is not None and saved.get("push"):  # set_codec() may have been called before it was made
-            push, pull = saved["push"], saved["pull"]
+            push, pull = saved["push"], saved.get("pull")
         config = exchange.Config(
             workers=self._transport.world, push=push, pull=pull, reserve=settings.all_reserved() or None,
             gather=settings.mode == "gather", min_n=settings.min_numel, dtype=dtype, seed=self._seed,
@@ -441,11 +441,11 @@ class DDPState:
     def state_dict(self) -> Dict[str, Any]:
         """Residuals and steps of this rank, by names of parameters, and its stats. Each rank saves its own."""
         def collect() -> Dict[str, Any]:
-            return {**_STATE.head(self._transport), "made": dict(self._made),
-                    "changed": self._changed and dict(self._changed),
-                    **self._moments.state_dict(), "steps": self._started, "scale": self._scale,
-                    "counts": self._counts.saved(self._transport, self._clock, self._jobs.busy),
-                    "groups": [self._saved_group(group) for group in self._order]}
+            return _STATE.saved(self._transport, {
+                "made": dict(self._made), "changed": self._changed and dict(self._changed),
+                **self._moments.state_dict(), "steps": self._started, "scale": self._scale,
+                "counts": self._counts.saved(self._transport, self._clock, self._jobs.busy),
+                "groups": [self._saved_group(group) for group in self._order]})
 
         result: Dict[str, Any] = self._jobs.call(collect)
         return result

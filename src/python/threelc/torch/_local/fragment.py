@@ -44,6 +44,8 @@ class Round:
     failure: Optional[StepError] = None
     """a change was not finite on some rank"""
     wait: Job = nothing
+    done: bool = False
+    """the results are there"""
 
 
 class Fragment:
@@ -102,6 +104,7 @@ class Fragment:
             if error.outcome is None or error.outcome.cause != Status.NONFINITE:
                 raise
             started.failure = error
+        started.done = True
         self.largest = max(self.largest, transport.sent - before)
 
     def _group_of_round(self, rank: int) -> Group:
@@ -116,9 +119,12 @@ class Fragment:
         return self._floats
 
     def wait(self) -> None:
-        """Until the exchange of the round under way is done."""
+        """Until the exchange of the round under way is done. RuntimeError: it has failed."""
         if self.round is not None:
             self.round.wait()
+            if not self.round.done:
+                raise RuntimeError(f"the exchange of round {self.round.number} has failed, so its results are not "
+                                   "there: go on from a state that was saved before")
 
     def take(self) -> Optional[Round]:
         """The round under way, which ends. None: there is none."""
@@ -153,7 +159,7 @@ class Fragment:
         buffers = dict(zip(entry["buffers"], _copies(entry["buffers"].values())))
         self.round = Round(entry["number"], entry["ends"], False, [means[name] for name in self.names], buffers,
                            {name: buffers[name] for name in entry["merged"]},
-                           entry["failure"] and _not_finite(**entry["failure"]))
+                           entry["failure"] and _not_finite(**entry["failure"]), done=True)
 
 
 def fragments_saved(state: Mapping[str, Any]) -> List[Mapping[str, Any]]:
@@ -170,6 +176,10 @@ def check_fragments(fragments: Sequence[Fragment], saved: Sequence[Sequence[Mapp
     here = [set(fragment.names) for fragment in fragments]
     for state in saved:
         there = [set(entry["group"]["names"]) for entry in state]
+        for names, under_way in zip(there, (entry.get("round") for entry in state)):
+            if under_way and (len(under_way["means"]) != len(names)
+                              or not set(under_way["merged"]) <= set(under_way["buffers"])):
+                raise ValueError("this state of LocalSteps is damaged: a round has other tensors than its fragment")
         if len(there) != len(here):
             raise ValueError(f"the state has {len(there)} fragments, and this one {len(here)}: make it with the same; "
                              "to change them, begin anew from the weights of the model")

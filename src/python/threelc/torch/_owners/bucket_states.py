@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Sequence
 
 from ... import exchange
-from .._common.states import Optionally
+from .._common.states import Names, Optionally
 from .buckets import Bucket
 
 # One bucket is saved as before there were several.
 BUCKETS = {"worker": Mapping, "server": Optionally(Mapping),
-           "buckets": Optionally([{"names": [str], "worker": Mapping, "server": Optionally(Mapping)}])}
+           "buckets": Optionally([{"names": Names(), "worker": Mapping, "server": Optionally(Mapping)}])}
 
 
 def saved_buckets(buckets: Sequence[Bucket]) -> Dict[str, Any]:
@@ -54,4 +54,4 @@ def load_buckets(buckets: Sequence[Bucket], workers: Sequence[Mapping[str, Any]]
 
 def _of(states: Sequence[Mapping[str, Any]], kind: str) -> List[Any]:
     """Those of the workers or servers of all buckets."""
-    return [bucket[kind] for state in states for bucket in state.get("buckets") or [state]]
+    return [bucket.get(kind) for state in states for bucket in state.get("buckets") or [state]]

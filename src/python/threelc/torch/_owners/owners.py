@@ -26,7 +26,7 @@ from .._common.groups import ring_bytes
 from .._common.module import Model, add, assign, copied, flat, flat_view, is_rounded, rounded, size_of
 from .._common.moments import MOMENTS, Moments, check_moments
 from .._common.optimizer import (InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains,
-                                 made_optimizer, warn_second_moment)
+                                 load_optimizer, made_optimizer, warn_second_moment)
 from .._common.replicas import Replicas
 from .._common.runners import Background, Inline, nothing
 from .._common.scaler import inverse_of, scaler_that_steps, tell
@@ -437,13 +437,14 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         """Residuals of this rank, float32 weights of parameters of other dtypes, and what it owns: optimizer and parts
         of the model. The model is the caller's to save. Each rank saves its own."""
         self._all_taken()
-        return {**self._kind.head(self._transport), "made": dict(self._made),
-                "servers": self._servers, "steps": self._steps, "failed": self._failed, "late": self._late,
-                "traffic": self._traffic(),
-                "masters": {name: master.clone() for name, master in self._masters.items()},
-                **saved_buckets(self._buckets), "places": self._places(),
-                **self._moments.state_dict(), "parts": [part.detach().clone() for part in self._parts],
-                "optimizer": optimizer_state(self.optimizer, self._parts)}
+        return self._kind.saved(self._transport, {
+            "made": dict(self._made),
+            "servers": self._servers, "steps": self._steps, "failed": self._failed, "late": self._late,
+            "traffic": self._traffic(),
+            "masters": {name: master.clone() for name, master in self._masters.items()},
+            **saved_buckets(self._buckets), "places": self._places(),
+            **self._moments.state_dict(), "parts": [part.detach().clone() for part in self._parts],
+            "optimizer": optimizer_state(self.optimizer, self._parts)})
 
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, with the same bits; the caller loads the model, too. On another
@@ -463,7 +464,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         check_buckets(self._buckets, found, servers, lost)
         saved = [(place, part) for state in servers for place, part in zip(state["places"], state["parts"])]
         parts = [values_at(place, saved) for place in self._places()]
-        self.optimizer.load_state_dict(optimizer_for(  # the last that may fail, and then changes nothing
+        load_optimizer(self.optimizer, optimizer_for(  # the last that may fail, and then changes nothing
             self.optimizer, self._parts, self._places(),
             [(state["places"], state["optimizer"]) for state in servers or found]))
         load_buckets(self._buckets, found, servers, lost)
@@ -490,7 +491,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             if not own:
                 raise ValueError(f"the state of server {self._transport.rank} is needed: it holds a part of the model")
             return own
-        if [state["rank"] for state in found] != list(range(count)):
+        if len(found) != count or any(state["rank"] != i for i, state in enumerate(found)):
             raise ValueError(f"{count} servers were saved, here are {self._servers}"
                              f"{'' if same else ', with other buckets'}: the states of all are needed")
         return found

@@ -19,8 +19,7 @@ def values_at(place: Place, saved: Sequence[Tuple[Place, Optional[torch.Tensor]]
     for (other, start, length), values in sorted(saved, key=lambda item: item[0]):
         end = min(start + length, first + n)
         if other == name and start <= at < end:
-            values = torch.zeros(length, dtype=dtype) if values is None else values
-            found.append(values[at - start:end - start])
+            found.append(torch.zeros(end - at, dtype=dtype) if values is None else values[at - start:end - start])
             at = end
     if at != first + n:
         raise ValueError(f"values {at} to {first + n - 1} of {name} are in no state")

@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: MIT
+"""Faults at calls of torch.distributed, on each rank, at each call: some of those that faults.py tries."""
+import threading
+import unittest
+
+from fake_dist import KINDS, Fault, Network
+from faults import STEPS, WAYS, one_run, prepared, run, saved
+from threelc.torch._common.transport import Transport
+
+RANKS = 3
+EVERY = 61  # of all faults of a way and a kind
+
+
+class Faults(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        prepared()
+
+    def test_ranks_end(self):
+        """None hangs, and each says what it should."""
+        for number, way in enumerate(WAYS):
+            for kind in KINDS:
+                with self.subTest(f"{way} {kind}"):
+                    tried, wrong = run(way, kind, RANKS, EVERY, number)
+                    self.assertGreater(tried, 0)
+                    self.assertEqual(wrong, [])
+
+    def test_states_of_rounds_that_failed(self):
+        """An exchange of LocalSteps that failed has no results, and no state says that it had."""
+        for call in range(14, 19):
+            _, ends, objects = one_run("LocalSteps", RANKS, Fault(2, call, "raises"))
+            self.assertEqual({how for how, _ in ends}, {"raised"})
+            for one in objects:
+                how, error = saved(one)
+                self.assertEqual(how, "raised")
+                self.assertRegex(str(error), "the exchange of round . has failed, so its results are not there")
+
+    def test_no_fault(self):
+        """The fake itself: ranks train as over gloo, and their states go on."""
+        for way in WAYS:
+            _, ends, objects = one_run(way, RANKS)
+            self.assertEqual({how for how, _ in ends}, {"returned"}, ends)
+            states = [saved(one)[1] for one in objects]
+            whole = one_run(way, RANKS, steps=range(STEPS + 2))[1]
+            pieces = one_run(way, RANKS, states=states, steps=range(STEPS, STEPS + 2))[1]
+            if way != "register":  # whose parameters have no common start with one rank in each module
+                self.assertEqual(whole, pieces, way)
+
+    def test_the_fake(self):
+        """Its faults: what comes back, and who fails."""
+        def talk(rank):
+            transport = Transport()
+            return [bytes(each.tolist()) for each in transport.all_gather(memoryview(bytes([rank] * 3)))]
+
+        self.assertEqual(Network(2).run(talk), 2 * [("returned", [b"\0\0\0", b"\1\1\1"])])
+        for call in range(1, 4):
+            for kind in "raises", "ends", "lost":
+                ends = Network(2, Fault(1, call, kind)).run(talk)
+                self.assertEqual(ends[1][0], "raised", (call, kind))
+                self.assertEqual(ends[0][0], "returned" if (call, kind) == (3, "ends") else "raised", (call, kind))
+        self.assertEqual(Network(2, Fault(1, 3, "alters")).run(talk), 2 * [("returned", [b"\0\0\0", b"\1\5\1"])])
+        self.assertEqual(Network(2, Fault(1, 3, "late")).run(talk), Network(2).run(talk))
+        self.assertEqual(Network(2).run(lambda rank: threading.Event().wait(rank), 0.3)[1], ("hangs", None))
+
+
+if __name__ == "__main__":
+    unittest.main()
