@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "../common/sizes.h"
 #include "mail.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 tlc_status tlc_mail_check(tlc_mail *m, int code)
@@ -10,6 +11,14 @@ tlc_status tlc_mail_check(tlc_mail *m, int code)
     if (m->error == MPI_SUCCESS)
         m->error = code;
     return TLC_ERR_TRANSPORT;
+}
+
+void tlc_mail_error_text(int code, char text[MPI_MAX_ERROR_STRING])
+{
+    int len = 0;
+
+    if (MPI_Error_string(code, text, &len) != MPI_SUCCESS || !len)
+        snprintf(text, MPI_MAX_ERROR_STRING, "MPI failed with the code %d", code);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -142,4 +151,32 @@ tlc_status tlc_box_poll(tlc_mail *m, tlc_box *b, int *moved)
         *moved = 1;
     }
     return status;
+}
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+/* Does MPI let go of the memory of a request? */
+static int let_go(MPI_Request *request, int cancels)
+{
+    int done = 0;
+
+    if (cancels && *request != MPI_REQUEST_NULL)
+        (void)MPI_Cancel(request);
+    if (*request != MPI_REQUEST_NULL)
+        (void)MPI_Test(request, &done, MPI_STATUS_IGNORE);
+    return *request == MPI_REQUEST_NULL;
+}
+
+int tlc_mail_let_go(const tlc_mail *m, tlc_sends *sends)
+{
+    int all = 1;
+
+    for (size_t i = 0; i < sends->count; i++)
+        all &= let_go(&sends->list[i], m->error != MPI_SUCCESS);
+    return all;
+}
+
+int tlc_box_let_go(tlc_box *b)
+{
+    return b->state != TLC_BOX_RECEIVING || let_go(&b->piece, 1);
 }
