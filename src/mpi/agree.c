@@ -131,7 +131,7 @@ tlc_status tlc_mpi_agree(tlc_mpi_making *m)
 
 tlc_status tlc_mpi_make_meet(tlc_mpi_making *m, const char *kind)
 {
-    verdict v = verdict_of(m);
+    verdict v = {.tensor = -1};
     char first[48] = "";
 
     snprintf(first, sizeof first, "%s", kind);
@@ -145,11 +145,11 @@ tlc_status tlc_mpi_make_meet(tlc_mpi_making *m, const char *kind)
         return m->status;
     if (strncmp(first, kind, sizeof first) != 0) {
         v.status = TLC_ERR_PARAM;
-        v.tensor = -1;
         snprintf(v.sentence, sizeof v.sentence, "on rank %d the handle is for %s; on rank 0 the handle is for %.47s",
                  m->rank, kind, first);
     }
-    return agree(m, &v);
+    const tlc_status status = agree(m, &v);
+    return status ? status : tlc_mpi_agree(m);
 }
 
 /* ---- what all ranks must have in common -------------------------------------------------------------------------- */

@@ -292,7 +292,7 @@ tlc_status tlc_mpi_graph_create(MPI_Comm comm, const tlc_graph *graph, MPI_Comm 
     ours.nodes = (uint32_t)m.ranks;
     if (!m.status)
         m.status = take_neighbours(&memory, &ours, m.rank, &r);
-    status = tlc_mpi_make_meet(&m, "a graph");
+    status = tlc_mpi_make_meet(&m, "the graph of a communicator");
     if (!status)
         status = agree_on_graph(&m, &ours);
     if (!status) {
