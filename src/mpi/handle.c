@@ -343,10 +343,10 @@ void tlc_mpi_destroy(tlc_mpi *h)
         (void)tlc_mpi_wait(h);
     if (h->role->leave && !h->mail.error)
         h->role->leave(h);
-    if (h->pair) {
+    if (h->pair) { /* one communicator: what fails for one fails for both */
+        const int error = h->mail.error ? h->mail.error : h->pair->mail.error;
+        h->mail.error = h->pair->mail.error = error;
         h->pair->pair = NULL; /* now the communicator is its own */
-        if (h->mail.error)
-            h->pair->mail.error = h->mail.error;
     } else if (!h->mail.error)
         (void)MPI_Comm_free(&h->mail.comm);
     tlc_mpi_free(h);
