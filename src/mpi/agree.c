@@ -172,6 +172,15 @@ static void add(text *t, const char *format, ...)
     t->len += len > 0 ? (size_t)len + 1 : 1;
 }
 
+tlc_tensor tlc_mpi_tensor_at(const tlc_mpi_config *cfg, size_t i)
+{
+    tlc_tensor ours = {.only = TLC_NOBODY};
+
+    (void)tlc_import_sized(&ours, sizeof ours, (const char *)cfg->tensors + i * cfg->tensors->struct_size,
+                           cfg->tensors->struct_size);
+    return ours;
+}
+
 enum { HEAD_LINES = 13, TENSOR_LINES = 5 };
 
 static void describe(const tlc_mpi_making *m, text *t)

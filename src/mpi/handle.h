@@ -84,11 +84,11 @@ typedef struct tlc_mpi_making {
     tlc_mpi *pair;                /* the worker whose communicator it takes; or NULL */
     tlc_mpi_config cfg;           /* the caller's, complete */
     tlc_exchange_config exchange; /* the same */
-    MPI_Comm comm;     /* of the handle; MPI_COMM_NULL: the ranks have not met yet */
-    int rank, ranks;   /* rank -1: not known yet */
-    tlc_status status; /* why this rank cannot go on; it goes on with those calls that all ranks make */
-    tlc_outcome found; /* the same in words; the object writes here, too */
-    int error;         /* of a collective call of MPI that failed: the others cannot be told; or MPI_SUCCESS */
+    MPI_Comm comm;                /* of the handle; MPI_COMM_NULL: the ranks have not met yet */
+    int rank, ranks;              /* rank -1: not known yet */
+    tlc_status status;            /* why this rank cannot go on; it goes on with those calls that all ranks make */
+    tlc_outcome found;            /* the same in words; the object writes here, too */
+    int error; /* of a collective call of MPI that failed: the others cannot be told; or MPI_SUCCESS */
 } tlc_mpi_making;
 
 /* This rank cannot go on: with this sentence, unless it cannot already. Returns m->status. */

@@ -18,15 +18,6 @@ tlc_status tlc_mpi_config_init_fortran(tlc_mpi_config *cfg, size_t struct_size, 
     return tlc_mpi_config_init(cfg, struct_size, MPI_Comm_f2c(comm));
 }
 
-tlc_tensor tlc_mpi_tensor_at(const tlc_mpi_config *cfg, size_t i)
-{
-    tlc_tensor ours = {.only = TLC_NOBODY};
-
-    (void)tlc_import_sized(&ours, sizeof ours, (const char *)cfg->tensors + i * cfg->tensors->struct_size,
-                           cfg->tensors->struct_size);
-    return ours;
-}
-
 /* Takes over what the caller gave. The object checks the rest. */
 static tlc_status import_config(tlc_mpi_making *m)
 {
@@ -147,7 +138,9 @@ void tlc_mpi_make_peers(tlc_mpi_making *m, size_t peers, int first, const int *l
     h->from = tlc_mail_take(&h->mail, peers + 1, sizeof *h->from);
     h->to = tlc_mail_take(&h->mail, peers + 1, sizeof *h->to);
     h->over = tlc_mail_take(&h->mail, peers + 1, 1);
-    if (!h->peer || !h->box || !h->from || !h->to || !h->over) {
+    /* pushes and answers of a step, or what a rank says when it leaves, whatever memory there is then */
+    const tlc_status status = tlc_mail_reserve(&h->mail, &h->sends, 2 * peers + 1, 0);
+    if (!h->peer || !h->box || !h->from || !h->to || !h->over || status) {
         (void)no_memory(m);
         return;
     }

@@ -71,6 +71,7 @@ typedef struct row {
     uint32_t *node; /* the same */
     double *weight; /* and then its own */
     int *in_weight, *out_weight, *target;
+    uint64_t *hello; /* bytes of those of neighbours */
     size_t degree;
 } row;
 
@@ -82,6 +83,7 @@ static void free_row(const tlc_mail *m, row *r)
     tlc_mail_give_back(m, r->in_weight);
     tlc_mail_give_back(m, r->out_weight);
     tlc_mail_give_back(m, r->target);
+    tlc_mail_give_back(m, r->hello);
 }
 
 static tlc_status take_row(const tlc_mail *m, row *r, size_t in, size_t out)
@@ -93,7 +95,10 @@ static tlc_status take_row(const tlc_mail *m, row *r, size_t in, size_t out)
     r->in_weight = tlc_mail_take(m, in + 1, sizeof *r->in_weight);
     r->out_weight = tlc_mail_take(m, out + 1, sizeof *r->out_weight);
     r->target = tlc_mail_take(m, out + 1, sizeof *r->target);
-    return r->neighbour && r->node && r->weight && r->in_weight && r->out_weight && r->target ? TLC_OK : TLC_ERR_NOMEM;
+    r->hello = tlc_mail_take(m, in + 1, sizeof *r->hello);
+    return r->neighbour && r->node && r->weight && r->in_weight && r->out_weight && r->target && r->hello
+               ? TLC_OK
+               : TLC_ERR_NOMEM;
 }
 
 static size_t count(const int *list, size_t len, int rank)
@@ -146,9 +151,10 @@ static tlc_status read_graph(tlc_mpi_making *m, const tlc_mail *memory, row *r, 
         return m->status;
     if (take_row(memory, r, (size_t)in, (size_t)out))
         return tlc_mpi_make_refuse(m, TLC_ERR_NOMEM, "%s", tlc_status_string(TLC_ERR_NOMEM));
-    if (tlc_mpi_make_local(
-            m, MPI_Dist_graph_neighbors(comm, in, r->neighbour, r->in_weight, out, r->target, r->out_weight),
-            "MPI_Dist_graph_neighbors"))
+    if (tlc_mpi_make_local(m,
+                           MPI_Dist_graph_neighbors(comm, in, r->neighbour, r->in_weight, out, r->target,
+                                                    r->out_weight),
+                           "MPI_Dist_graph_neighbors"))
         return m->status;
     for (int i = 0; i < out && !*weighted; i++)
         r->out_weight[i] = 0;
@@ -183,38 +189,64 @@ static tlc_status weigh(tlc_mpi_making *m, row *r, int weighted)
 
 /* ---- make -------------------------------------------------------------------------------------------------------- */
 
-/* Neighbours compare what they have, and all hear what was found. */
-static tlc_status greet_all(tlc_mpi_making *m, tlc_mpi **out, tlc_mpi *h)
+/* Room for all hellos, on all ranks: one that lacks it could neither send nor receive, and others would wait. */
+static tlc_status make_room(tlc_mpi_making *m, tlc_mpi *h, const row *r)
 {
+    tlc_message hello = {NULL, 0};
+
+    m->status = tlc_gossip_hello(h->object.gossip, 0, &hello);
+    const uint64_t len = hello.len;
+    if (tlc_mpi_make_check(m, MPI_Neighbor_allgather(&len, 1, MPI_UINT64_T, r->hello, 1, MPI_UINT64_T, m->comm),
+                           "MPI_Neighbor_allgather"))
+        return m->status;
+    tlc_status status = tlc_mail_reserve(&h->mail, &h->sends, h->peers, hello.len);
+    for (size_t i = 0; i < h->peers && !status; i++)
+        status = r->hello[i] > SIZE_MAX ? TLC_ERR_NOMEM : tlc_box_reserve(&h->mail, &h->box[i], (size_t)r->hello[i]);
+    if (status)
+        (void)tlc_mpi_make_refuse(m, status, "%s", tlc_status_string(status));
+    return tlc_mpi_agree(m);
+}
+
+/* Neighbours compare what they have, and all hear what was found. */
+static tlc_status greet_all(tlc_mpi_making *m, tlc_mpi *h, const row *r)
+{
+    tlc_status status = make_room(m, h, r);
+
+    if (status)
+        return status;
     m->status = tlc_mpi_gossip_hello(h, 0);
     (void)tlc_mpi_outcome(h, &m->found);
     m->found.tensor = TLC_ALL;
-    tlc_status status = h->mail.error ? tlc_mpi_make_tell(m) : tlc_mpi_agree(m);
-    if (m->error)
-        h->mail.error = m->error;
-    if (status)
-        tlc_mpi_destroy(h);
-    else
-        *out = h;
-    return status;
+    return h->mail.error ? tlc_mpi_make_tell(m) : tlc_mpi_agree(m);
 }
 
 /* Makes a node of a row of W, which all ranks have. */
 static tlc_status make_node(tlc_mpi_making *m, tlc_gossip_kind kind, const char *text, const row *r,
-                            const float *const *model, tlc_mpi **h)
+                            const float *const *model, tlc_mpi **out)
 {
+    tlc_mpi *h = NULL;
+
     tlc_mpi_make_peers(m, r->degree, 0, r->neighbour);
     if (!m->status)
         m->status = tlc_gossip_create(&m->handle->object.gossip, &m->exchange, kind, (uint32_t)m->rank, r->node,
                                       r->weight, r->degree, m->cfg.tensors, m->cfg.count, model);
-    return tlc_mpi_make_end(m, text, 1, h);
+    tlc_status status = tlc_mpi_make_end(m, text, 1, &h);
+    if (status)
+        return status;
+    status = greet_all(m, h, r);
+    if (!status)
+        *out = h;
+    if (m->error)
+        h->mail.error = m->error;
+    if (status)
+        tlc_mpi_destroy(h);
+    return status;
 }
 
 tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_gossip_kind kind,
                                  const float *const *model)
 {
     const char *text = kind == TLC_GOSSIP_ECD ? "gossip (ECD)" : "gossip (DCD)";
-    tlc_mpi *h = NULL;
     tlc_mpi_making m;
     row r = {.degree = 0};
     int weighted = 0;
@@ -231,9 +263,9 @@ tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_g
     status = tlc_mpi_make_meet(&m, text);
     if (!status)
         status = weigh(&m, &r, weighted);
-    status = status ? tlc_mpi_make_fail(&m, status) : make_node(&m, kind, text, &r, model, &h);
+    status = status ? tlc_mpi_make_fail(&m, status) : make_node(&m, kind, text, &r, model, out);
     free_row(&memory, &r);
-    return status ? status : greet_all(&m, out, h);
+    return status;
 }
 
 /* The neighbours of this rank in a graph. */
@@ -264,8 +296,7 @@ static tlc_status agree_on_graph(tlc_mpi_making *m, const tlc_graph *graph)
         numbers[i] = fields[i];
         numbers[4 + i] = ~fields[i];
     }
-    if (tlc_mpi_make_check(m, MPI_Allreduce(MPI_IN_PLACE, numbers, 8, MPI_UINT64_T, MPI_MAX, m->comm),
-                           "MPI_Allreduce"))
+    if (tlc_mpi_make_check(m, MPI_Allreduce(MPI_IN_PLACE, numbers, 8, MPI_UINT64_T, MPI_MAX, m->comm), "MPI_Allreduce"))
         return m->status;
     for (size_t i = 0; i < 4; i++)
         if (numbers[i] != ~numbers[4 + i])

@@ -153,10 +153,12 @@ static void make(tlc_mpi_making *m, int first_server)
     h->answers = tlc_mail_take(&h->mail, h->keep + 1, sizeof *h->answers);
     h->given = tlc_mail_take(&h->mail, h->peers, 1);
     h->told = tlc_mail_take(&h->mail, h->peers, 1);
-    m->status = !h->answers || !h->given || !h->told
-                    ? tlc_mpi_make_refuse(m, TLC_ERR_NOMEM, "%s", tlc_status_string(TLC_ERR_NOMEM))
-                    : tlc_server_create(&h->object.server, &m->exchange, (uint32_t)(m->rank - first_server),
-                                        m->cfg.tensors, m->cfg.count);
+    tlc_status status = h->answers && h->given && h->told ? TLC_OK : TLC_ERR_NOMEM;
+    for (uint32_t i = 0; i < h->keep && !status; i++)
+        status = tlc_mail_reserve(&h->mail, &h->answers[i], h->peers, 0);
+    m->status = status ? tlc_mpi_make_refuse(m, TLC_ERR_NOMEM, "%s", tlc_status_string(TLC_ERR_NOMEM))
+                       : tlc_server_create(&h->object.server, &m->exchange, (uint32_t)(m->rank - first_server),
+                                           m->cfg.tensors, m->cfg.count);
     for (size_t i = 0; i < h->peers && !m->status; i++)
         tlc_mpi_server_reopen(h, i);
 }

@@ -6,7 +6,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATIENCE = 20, POLLS = 4, ERRORS_MAX = 3000, COMMS = 256, SLOTS = 512, REQUESTS = 256, DATA = 1024, NEIGHBOURS = 8 };
+enum {
+    PATIENCE = 20,
+    POLLS = 4,
+    ERRORS_MAX = 3000,
+    COMMS = 256,
+    SLOTS = 512,
+    REQUESTS = 256,
+    DATA = 1024,
+    NEIGHBOURS = 8
+};
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 

@@ -61,12 +61,9 @@ static const struct maker {
     const char *kind;
     int servers;
 } makers[] = {
-    {make_allreduce, "all-reduce", 0},
-    {make_owners, "all-reduce with optimizers at the owners", 0},
-    {make_worker, "parameter servers", 1},
-    {make_dcd, "gossip (DCD)", 0},
-    {make_ecd, "gossip (ECD)", 0},
-    {make_graph, "the graph of a communicator", 0},
+    {make_allreduce, "all-reduce", 0},     {make_owners, "all-reduce with optimizers at the owners", 0},
+    {make_worker, "parameter servers", 1}, {make_dcd, "gossip (DCD)", 0},
+    {make_ecd, "gossip (ECD)", 0},         {make_graph, "the graph of a communicator", 0},
 };
 
 static const tlc_graph ring = {.struct_size = sizeof ring, .kind = TLC_GRAPH_RING};
@@ -108,12 +105,15 @@ static void two_functions(void)
 
 typedef enum hole { TENSORS_1, TENSORS_2, EXCHANGE, OUT, NAME, MODEL, MODEL_1, UPDATE, GRAPH, HOLES } hole;
 
-static const char *const why[HOLES] = {
-    "tensors is NULL, but their count is 1",  "tensors is NULL, but their count is 2",
-    "exchange is NULL",                       "the place for the handle is NULL",
-    "tensor 1: its name is NULL",             "model is NULL",
-    "tensor 1 (\"fc\"): its entry of model is NULL", "update is NULL",
-    ""};
+static const char *const why[HOLES] = {"tensors is NULL, but their count is 1",
+                                       "tensors is NULL, but their count is 2",
+                                       "exchange is NULL",
+                                       "the place for the handle is NULL",
+                                       "tensor 1: its name is NULL",
+                                       "model is NULL",
+                                       "tensor 1 (\"fc\"): its entry of model is NULL",
+                                       "update is NULL",
+                                       ""};
 
 /* The sentence names the rank at fault, whatever it makes, and then says why. */
 static void require_hears(const scene *s, int at_fault, const char *end)

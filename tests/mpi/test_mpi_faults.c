@@ -1,26 +1,31 @@
 /* SPDX-License-Identifier: MIT
  *
  * Each call of MPI fails once on each rank: all ranks end, with a status and a sentence, and keep no memory. Without a
- * failure no ranks wait for each other, whatever functions they call.
+ * failure no ranks wait for each other. So it is when a rank has no memory to make its handle.
  */
 #include "../support/support.h"
 #include "fake_mpi.h"
 #include <threelc/mpi.h>
 #include <unistd.h>
 
-enum { STEPS = 2, RANKS = 3, SECONDS_MAX = 100 };
+enum { RANKS = 3, SECONDS_MAX = 100 };
+
+static int steps;           /* that ranks make */
+static int poor, most = -1; /* this rank has memory for so many allocations; -1: all ranks have it for any number */
+static int refused;         /* ranks that were told so */
 
 /* ---- one rank ---------------------------------------------------------------------------------------------------- */
 
 typedef struct heap {
-    int used;
+    int used, left; /* allocations; left -1: any number */
 } heap;
 
 static void *take(void *opaque, size_t size)
 {
     heap *h = opaque;
-    void *memory = malloc(size);
+    void *memory = h->left ? malloc(size) : NULL;
 
+    h->left -= h->left > 0;
     h->used += memory != NULL;
     return memory;
 }
@@ -44,9 +49,9 @@ typedef struct scene {
     void *out[2];
 } scene;
 
-static void scene_set(scene *s, uint32_t workers, uint32_t servers)
+static void scene_set(scene *s, int rank, uint32_t workers, uint32_t servers)
 {
-    *s = (scene){.found.struct_size = sizeof s->found};
+    *s = (scene){.memory.left = rank == poor ? most : -1, .found.struct_size = sizeof s->found};
     for (int i = 0; i < 2; i++) {
         s->tensors[i] = (tlc_tensor){.struct_size = sizeof *s->tensors,
                                      .name = i ? "fc" : "conv",
@@ -69,7 +74,9 @@ static void scene_set(scene *s, uint32_t workers, uint32_t servers)
 /* Does a create that failed say why? */
 static tlc_status created(const scene *s, tlc_status status)
 {
-    require(!status || fake_was_told() || s->found.status == TLC_ERR_TRANSPORT);
+    refused += status == TLC_ERR_NOMEM;
+    require(!status || fake_was_told() || s->found.status == TLC_ERR_TRANSPORT ||
+            (most >= 0 && status == TLC_ERR_NOMEM));
     require(!status || (s->found.status == status && s->found.sentence[0]));
     return status;
 }
@@ -95,7 +102,7 @@ static void play_steps(scene *s, tlc_mpi *h)
 {
     tlc_status status = TLC_OK;
 
-    for (int i = 0; i < STEPS && !status; i++) {
+    for (int i = 0; i < steps && !status; i++) {
         status = went(h, tlc_mpi_allreduce_start(h, s->grads, 1, s->out));
         if (!status)
             status = went(h, tlc_mpi_wait(h));
@@ -109,9 +116,8 @@ static void play_allreduce(int rank, int ranks)
     tlc_mpi *h = NULL;
     scene s;
 
-    (void)rank;
     (void)ranks;
-    scene_set(&s, 0, 0);
+    scene_set(&s, rank, 0, 0);
     if (created(&s, tlc_mpi_allreduce_create(&h, &s.cfg)))
         close_scene(&s);
     else
@@ -123,9 +129,8 @@ static void play_gather(int rank, int ranks)
     tlc_mpi *h = NULL;
     scene s;
 
-    (void)rank;
     (void)ranks;
-    scene_set(&s, 0, 0);
+    scene_set(&s, rank, 0, 0);
     s.exchange.gather = 1;
     if (created(&s, tlc_mpi_allreduce_create(&h, &s.cfg)))
         close_scene(&s);
@@ -148,9 +153,8 @@ static void play_owners(int rank, int ranks)
     tlc_mpi *h = NULL;
     scene s;
 
-    (void)rank;
     (void)ranks;
-    scene_set(&s, 0, 0);
+    scene_set(&s, rank, 0, 0);
     if (created(&s, tlc_mpi_owners_create(&h, &s.cfg, keep_still, NULL)))
         close_scene(&s);
     else
@@ -162,7 +166,7 @@ static void play_worker(scene *s)
     tlc_mpi *h = NULL;
     tlc_status status = created(s, tlc_mpi_worker_create(&h, &s->cfg));
 
-    for (int i = 0; i < STEPS && !status; i++) {
+    for (int i = 0; i < steps && !status; i++) {
         status = went(h, tlc_mpi_worker_start(h, s->grads, 1, s->out));
         if (!status)
             status = went(h, tlc_mpi_wait(h));
@@ -176,7 +180,7 @@ static void play_apart(int rank, int ranks)
     tlc_mpi *h = NULL;
     scene s;
 
-    scene_set(&s, (uint32_t)ranks - 1, 1);
+    scene_set(&s, rank, (uint32_t)ranks - 1, 1);
     if (rank < ranks - 1)
         play_worker(&s);
     else {
@@ -193,7 +197,7 @@ static void play_both(int rank, int ranks, int server_first)
     tlc_mpi *worker = NULL, *server = NULL;
     scene s;
 
-    scene_set(&s, (uint32_t)ranks, 1);
+    scene_set(&s, rank, (uint32_t)ranks, 1);
     if (rank < ranks - 1) {
         play_worker(&s);
         close_scene(&s);
@@ -202,7 +206,7 @@ static void play_both(int rank, int ranks, int server_first)
     tlc_status status = created(&s, tlc_mpi_worker_create(&worker, &s.cfg));
     if (!status)
         status = created(&s, tlc_mpi_server_create(&server, &s.cfg, worker));
-    for (int i = 0; i < STEPS && !status; i++) {
+    for (int i = 0; i < steps && !status; i++) {
         status = went(worker, tlc_mpi_worker_start(worker, s.grads, 1, s.out));
         if (!status)
             status = went(server, tlc_mpi_server_start(server));
@@ -235,16 +239,15 @@ static void play_gossip(int rank, int ranks)
     tlc_mpi *h = NULL;
     scene s;
 
-    (void)rank;
     (void)ranks;
-    scene_set(&s, 0, 0);
+    scene_set(&s, rank, 0, 0);
     const float *const model[] = {s.values, s.values};
     tlc_status status = tlc_mpi_graph_create(fake_world(), &ring, &comm);
     require(status == TLC_OK || status == TLC_ERR_TRANSPORT);
     s.cfg.comm = comm;
     if (!status)
         status = created(&s, tlc_mpi_gossip_create(&h, &s.cfg, TLC_GOSSIP_DCD, model));
-    for (int i = 0; i < STEPS && !status; i++) {
+    for (int i = 0; i < steps && !status; i++) {
         status = went(h, tlc_mpi_gossip_start(h, model));
         if (!status)
             status = went(h, tlc_mpi_wait(h));
@@ -261,9 +264,12 @@ static const struct {
     const char *name;
     void (*play)(int rank, int ranks);
 } plays[] = {
-    {"all-reduce", play_allreduce}, {"gather", play_gather},
-    {"owners", play_owners},        {"servers", play_apart},
-    {"worker first", play_worker_first}, {"server first", play_server_first},
+    {"all-reduce", play_allreduce},
+    {"gather", play_gather},
+    {"owners", play_owners},
+    {"servers", play_apart},
+    {"worker first", play_worker_first},
+    {"server first", play_server_first},
     {"gossip", play_gossip},
 };
 
@@ -276,6 +282,7 @@ static void each_call_fails(void (*play)(int rank, int ranks), const char *name)
 {
     unsigned runs = 0;
 
+    steps = 2;
     for (int rank = 0; rank < RANKS; rank++) {
         const int calls = fake_run(RANKS, (fake_fault){.rank = rank}, play);
         require(calls > 20);
@@ -292,12 +299,32 @@ static void each_call_fails(void (*play)(int rank, int ranks), const char *name)
     printf("# %s: %u calls fail\n", name, (runs + stride - 1) / stride);
 }
 
+/* Ranks make their handles while one lacks memory for the last of them: in the end it has enough. */
+static void each_rank_is_poor(void (*play)(int rank, int ranks), const char *name)
+{
+    steps = 0;
+    for (poor = 0; poor < RANKS; poor++) {
+        most = -1;
+        do {
+            refused = 0;
+            at.n = (size_t)poor;
+            at.i = (size_t)++most;
+            at.note = name;
+            (void)fake_run(RANKS, (fake_fault){.rank = 0}, play);
+            require(refused == 0 || refused == RANKS);
+        } while (refused);
+        require(most > 5);
+    }
+    most = -1;
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
         stride = (unsigned)strtoul(argv[1], NULL, 10);
     for (size_t i = 0; i < COUNT(plays); i++) {
         each_call_fails(plays[i].play, plays[i].name);
+        each_rank_is_poor(plays[i].play, plays[i].name);
         printf("ok %zu - %s\n", i + 1, plays[i].name);
         fflush(stdout);
     }
