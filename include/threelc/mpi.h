@@ -24,8 +24,8 @@
  * Failure. TLC_ERR_TRANSPORT: a call of MPI failed, and its error handler returned; the handle is of no use any more,
  * and tlc_mpi_outcome has MPI's sentence. When it is destroyed its messages are cancelled; memory that MPI does not let
  * go of even then is not freed. A rank that died is MPI's to report: by default MPI ends the whole job. A start that
- * fails with another status sent nothing: the others wait until it is called again. wait returns what the exchange says,
- * at the end of each function below. After every call that fails, tlc_mpi_outcome has a sentence.
+ * fails with another status sent nothing: the others wait until it is called again. wait returns what the exchange
+ * says, at the end of each function below. After every call that fails, tlc_mpi_outcome has a sentence.
  */
 #ifndef THREELC_MPI_H
 #define THREELC_MPI_H
