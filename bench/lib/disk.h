@@ -16,6 +16,6 @@ bool disk_sync_folder(const char *path);
 bool disk_sync_parent(const char *path);
 
 /* A file that was written as `part`, in the same folder, takes the place of `path`: it is on the disk before its name
- * is, and both are when this returns. Closes the file. false: `path` is as it was, or the name may not be on the disk. */
+ * is, and both are when this returns. Closes the file. false: `path` is as it was, or its new name may be lost. */
 bool disk_take_place(FILE *file, const char *part, const char *path);
 #endif

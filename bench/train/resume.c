@@ -50,8 +50,8 @@ static bool save_own(const trainer *t, const saved_step *s, char *why)
     return ok;
 }
 
-/* The step that is to be written. Where the last one is the same, of a run before, it has another folder, so that one of
- * both is whole at any time. All ranks hear of it. */
+/* The step that is to be written. Where the last one is the same, of a run before, it has another folder, so that one
+ * of both is whole at any time. All ranks hear of it. */
 static saved_step next_of(const trainer *t)
 {
     saved_step last, next = {.step = t->step, .ranks = t->ranks};

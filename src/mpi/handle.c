@@ -94,6 +94,14 @@ void tlc_mpi_end(tlc_mpi *h, tlc_status result)
     h->state = TLC_MPI_SENDING;
 }
 
+static void end_broken(tlc_mpi *h, tlc_status status, const char *sentence)
+{
+    snprintf(h->sentence, sizeof h->sentence, "%.199s", sentence);
+    h->state = TLC_MPI_BROKEN;
+    h->result = status;
+    h->fresh = 1;
+}
+
 tlc_status tlc_mpi_break(tlc_mpi *h, tlc_status status, const char *sentence)
 {
     char text[MPI_MAX_ERROR_STRING] = "";
@@ -102,13 +110,10 @@ tlc_status tlc_mpi_break(tlc_mpi *h, tlc_status status, const char *sentence)
         tlc_mail_error_text(h->mail.error, text);
     else if (!sentence && status == TLC_ERR_NOMEM)
         sentence = tlc_status_string(status);
-    snprintf(h->sentence, sizeof h->sentence, "%.199s", sentence ? sentence : text);
-    h->state = TLC_MPI_BROKEN;
-    h->result = status;
-    h->fresh = 1;
+    end_broken(h, status, sentence ? sentence : text);
     if (h->pair && h->mail.error && !h->pair->mail.error) { /* it has the same communicator */
         h->pair->mail.error = h->mail.error;
-        tlc_mpi_break(h->pair, status, NULL);
+        end_broken(h->pair, status, text);
     }
     return status;
 }

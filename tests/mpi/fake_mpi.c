@@ -75,10 +75,10 @@ static void pass(void)
         pthread_cond_wait(&fake.wake[me], &fake.lock);
 }
 
-static void wrong(const char *what)
+_Noreturn static void wrong(const char *what)
 {
     fprintf(stderr, "rank %d, after call %d fails on rank %d: %s\n", me, fake.fault.call, fake.fault.rank, what);
-    require(!"what MPI would not do");
+    require_failed("the ranks", __FILE__, __LINE__);
 }
 
 /* Nothing came. */

@@ -15,7 +15,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define REAL(name) ((__typeof__(&name))(uintptr_t)dlsym(RTLD_NEXT, #name)) /* not a cast that ISO C forbids */
+/* The C library's function. By an integer, as ISO C forbids the cast. */
+#define REAL(name) ((__typeof__(&(name)))(uintptr_t)dlsym(RTLD_NEXT, #name))
 
 static const char *below(const char *path, char whole[PATH_MAX])
 {
@@ -46,6 +47,7 @@ static void log_line(const char *call, const char *path, const char *other)
     close(fd);
 }
 
+/* NOLINTBEGIN(readability-inconsistent-declaration-parameter-name): those of the C library are reserved */
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
 int open(const char *path, int flags, ...)
@@ -104,19 +106,21 @@ static void keep(int fd, const char *path)
 
 int fsync(int fd)
 {
-    char link[64], path[PATH_MAX], whole[PATH_MAX];
+    char by_fd[64], path[PATH_MAX], whole[PATH_MAX];
+    const char *logged = getenv("LOGGED");
     struct stat st;
 
-    snprintf(link, sizeof link, "/proc/self/fd/%d", fd);
-    const ssize_t len = readlink(link, path, sizeof path - 1);
+    snprintf(by_fd, sizeof by_fd, "/proc/self/fd/%d", fd);
+    /* NOLINTNEXTLINE(readability-suspicious-call-argument): it has the right order */
+    const ssize_t len = readlink(by_fd, path, sizeof path - 2);
     path[len > 0 ? len : 0] = '\0';
-    if (getenv("LOGGED") && !strcmp(path, getenv("LOGGED")))
+    if (logged && !strcmp(path, logged))
         strcat(path, "/");
     if (below(path, whole) && !fstat(fd, &st)) {
         if (S_ISDIR(st.st_mode))
             log_line("sync-folder", path, NULL);
         else {
-            const int again = REAL(open)(link, O_RDONLY);
+            const int again = REAL(open)(by_fd, O_RDONLY);
             keep(again, path);
             close(again);
         }
@@ -170,3 +174,4 @@ int remove(const char *path)
         log_line("remove", path, NULL);
     return failed;
 }
+/* NOLINTEND(readability-inconsistent-declaration-parameter-name) */
