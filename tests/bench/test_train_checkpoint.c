@@ -49,7 +49,7 @@ static uint8_t *make_file(const char *settings, size_t *len)
     return bytes;
 }
 
-/* CRC-32, bit by bit: zlib.h has names of support.h. */
+/* CRC-32, bit by bit: the header of zlib has names of ours. */
 static uint32_t crc_of(const uint8_t *bytes, size_t len)
 {
     uint32_t crc = UINT32_MAX;

@@ -275,7 +275,7 @@ static const struct {
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */
 
-/* Every `stride`-th call fails. */
+/* Every `stride`-th call fails: the argument of the program. */
 static unsigned stride = 1;
 
 static void each_call_fails(void (*play)(int rank, int ranks), const char *name)
@@ -321,7 +321,7 @@ static void each_rank_is_poor(void (*play)(int rank, int ranks), const char *nam
 int main(int argc, char **argv)
 {
     if (argc > 1)
-        stride = (unsigned)strtoul(argv[1], NULL, 10);
+        stride = (unsigned)strtoul(argv[argc - 1], NULL, 10); /* more than one: the last one counts */
     for (size_t i = 0; i < COUNT(plays); i++) {
         each_call_fails(plays[i].play, plays[i].name);
         each_rank_is_poor(plays[i].play, plays[i].name);

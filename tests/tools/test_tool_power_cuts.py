@@ -15,7 +15,9 @@ from disk import TORN, Disk, lay_out, logged
 from models import PROGRAM, Case, checkpoint, main, moved, read_folder, safetensors, tensor, write, write_folder
 
 LIBRARY, TRAIN, MPIEXEC = (os.environ.get(f"TLC_{name}") for name in ("LOG_FILES", "MPI_TRAIN", "MPIEXEC"))
-MOST = int(sys.argv.pop(1)) if sys.argv[1:] and sys.argv[1].isdigit() else sys.maxsize
+MOST = sys.maxsize
+while sys.argv[1:] and sys.argv[1].isdigit():  # the last one counts
+    MOST = int(sys.argv.pop(1))
 
 
 class Cut(Case):
