@@ -312,7 +312,7 @@ tlc_status tlc_mpi_graph_create(MPI_Comm comm, const tlc_graph *graph, MPI_Comm 
 {
     tlc_graph ours = {.kind = TLC_GRAPH_RING};
     int *volatile unweighted = MPI_UNWEIGHTED; /* volatile: gcc would take it for the address of an array */
-    const tlc_mail memory = {.rank = 0};       /* of malloc */
+    const tlc_mail memory = {.alloc = {NULL, NULL, NULL}};
     tlc_mpi_config cfg;
     tlc_mpi_making m;
     MPI_Comm made = MPI_COMM_NULL;

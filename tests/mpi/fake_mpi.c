@@ -1,21 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-#include "fake_mpi.h"
 #include "../support/support.h"
+#include "fake_turns.h"
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    PATIENCE = 20,
-    POLLS = 4,
-    ERRORS_MAX = 3000,
-    COMMS = 256,
-    SLOTS = 512,
-    REQUESTS = 256,
-    DATA = 1024,
-    NEIGHBOURS = 8
-};
+enum { PATIENCE = 20, POLLS = 4, ERRORS_MAX = 3000, COMMS = 256, SLOTS = 512, DATA = 1024, NEIGHBOURS = 8 };
 
 /* ---- turns ------------------------------------------------------------------------------------------------------- */
 
@@ -35,26 +26,13 @@ typedef struct comm {
     slot *slots[SLOTS];
 } comm;
 
-typedef enum request_state { UNUSED, SENDS, SENT, RECEIVES } request_state;
-
-typedef struct request {
-    request_state state;
-    int owner, comm, from, to, tag, asked;
-    uint64_t order; /* of sends */
-    const void *source;
-    void *target;
-    int len;
-} request;
-
 static struct {
     int ranks, left, turn, quiet, is_broken, was_hit;
     fake_fault fault;
     void (*play)(int rank, int ranks);
-    int calls[FAKE_RANKS], errors[FAKE_RANKS], is_done[FAKE_RANKS], probed[FAKE_RANKS];
+    int calls[FAKE_RANKS], errors[FAKE_RANKS], is_done[FAKE_RANKS];
     int comms;
     comm comm[COMMS];
-    request request[REQUESTS];
-    uint64_t sends;
     pthread_mutex_t lock;
     pthread_cond_t wake[FAKE_RANKS];
 } fake = {.lock = PTHREAD_MUTEX_INITIALIZER};
@@ -81,8 +59,14 @@ _Noreturn static void wrong(const char *what)
     require_failed("the ranks", __FILE__, __LINE__);
 }
 
-/* Nothing came. */
-static void stall(void)
+static int told(void)
+{
+    if (++fake.errors[me] > ERRORS_MAX)
+        wrong("goes on and on, though MPI fails");
+    return MPI_ERR_OTHER;
+}
+
+int fake_stall(void)
 {
     if (++fake.quiet > PATIENCE * fake.ranks) {
         if (!fake.was_hit)
@@ -92,17 +76,25 @@ static void stall(void)
     }
     if (fake.quiet % POLLS == 0)
         pass();
+    return fake.is_broken ? told() : MPI_SUCCESS;
 }
 
-static int told(void)
+void fake_moved(void)
 {
-    if (++fake.errors[me] > ERRORS_MAX)
-        wrong("goes on and on, though MPI fails");
-    return MPI_ERR_OTHER;
+    fake.quiet = 0;
 }
 
-/* The head of every call. */
-static int begin(void)
+int fake_rank(void)
+{
+    return me;
+}
+
+int fake_is_broken(void)
+{
+    return fake.is_broken;
+}
+
+int fake_begin(void)
 {
     const int is_fault = me == fake.fault.rank && ++fake.calls[me] == fake.fault.call;
 
@@ -134,8 +126,7 @@ static void clear(void)
         for (int r = 0; r < fake.ranks && c && !fake.was_hit; r++)
             require(fake.comm[c].freed[r]);
     }
-    for (int i = 0; i < REQUESTS; i++)
-        require(fake.request[i].state == UNUSED);
+    require(!fake_requests());
     memset(fake.comm, 0, sizeof fake.comm);
 }
 
@@ -181,6 +172,11 @@ static comm *comm_at(MPI_Comm c)
     return &fake.comm[i];
 }
 
+int fake_comm(MPI_Comm c)
+{
+    return (int)(comm_at(c) - fake.comm);
+}
+
 MPI_Comm fake_world(void)
 {
     return comm_of(0);
@@ -188,7 +184,7 @@ MPI_Comm fake_world(void)
 
 int MPI_Comm_rank(MPI_Comm c, int *rank)
 {
-    const int code = begin();
+    const int code = fake_begin();
 
     (void)comm_at(c);
     *rank = me;
@@ -197,7 +193,7 @@ int MPI_Comm_rank(MPI_Comm c, int *rank)
 
 int MPI_Comm_size(MPI_Comm c, int *size)
 {
-    const int code = begin();
+    const int code = fake_begin();
 
     (void)comm_at(c);
     *size = fake.ranks;
@@ -206,7 +202,7 @@ int MPI_Comm_size(MPI_Comm c, int *size)
 
 int MPI_Comm_free(MPI_Comm *c)
 {
-    const int code = begin();
+    const int code = fake_begin();
 
     comm_at(*c)->freed[me] = 1;
     *c = MPI_COMM_NULL;
@@ -219,7 +215,7 @@ int MPI_Comm_free(MPI_Comm *c)
 static int join(MPI_Comm c, shape what, const void *data, int size, int root, slot **joined)
 {
     comm *where = comm_at(c);
-    int code = begin(), n = where->calls[me]++;
+    int code = fake_begin(), n = where->calls[me]++;
 
     if (code)
         return code;
@@ -242,15 +238,14 @@ static int join(MPI_Comm c, shape what, const void *data, int size, int root, sl
     s->arrived++;
     fake.quiet = 0;
     while (root >= 0 ? !s->has[root] : s->arrived < fake.ranks) {
-        stall();
-        if (fake.is_broken)
-            return told();
+        if (fake_stall())
+            return MPI_ERR_OTHER;
     }
     *joined = s;
     return MPI_SUCCESS;
 }
 
-static int size_of(MPI_Datatype type, int count)
+int fake_size(MPI_Datatype type, int count)
 {
     return count * (type == MPI_INT ? (int)sizeof(int) : type == MPI_BYTE || type == MPI_CHAR ? 1 : 8);
 }
@@ -258,7 +253,7 @@ static int size_of(MPI_Datatype type, int count)
 int MPI_Bcast(void *data, int count, MPI_Datatype type, int root, MPI_Comm c)
 {
     slot *s;
-    const int size = size_of(type, count), code = join(c, BCAST, data, size, root, &s);
+    const int size = fake_size(type, count), code = join(c, BCAST, data, size, root, &s);
 
     if (!code)
         memcpy(data, s->data[root], (size_t)size);
@@ -268,7 +263,7 @@ int MPI_Bcast(void *data, int count, MPI_Datatype type, int root, MPI_Comm c)
 int MPI_Allreduce(const void *in, void *data, int count, MPI_Datatype type, MPI_Op op, MPI_Comm c)
 {
     slot *s;
-    const int code = join(c, ALLREDUCE, data, size_of(type, count), -1, &s);
+    const int code = join(c, ALLREDUCE, data, fake_size(type, count), -1, &s);
 
     require(in == MPI_IN_PLACE);
     for (int r = 0; r < fake.ranks && !code; r++)
@@ -325,7 +320,7 @@ int MPI_Dist_graph_create_adjacent(MPI_Comm c, int in, const int *from, const in
 
 int MPI_Topo_test(MPI_Comm c, int *topology)
 {
-    const int code = begin();
+    const int code = fake_begin();
 
     if (!code)
         *topology = comm_at(c)->is_graph ? MPI_DIST_GRAPH : MPI_UNDEFINED;
@@ -334,7 +329,7 @@ int MPI_Topo_test(MPI_Comm c, int *topology)
 
 int MPI_Dist_graph_neighbors_count(MPI_Comm c, int *in, int *out, int *weighted)
 {
-    const int code = begin();
+    const int code = fake_begin();
 
     if (!code) {
         *in = *out = comm_at(c)->degree[me];
@@ -345,7 +340,7 @@ int MPI_Dist_graph_neighbors_count(MPI_Comm c, int *in, int *out, int *weighted)
 
 int MPI_Dist_graph_neighbors(MPI_Comm c, int in, int *from, int *in_weights, int out, int *to, int *out_weights)
 {
-    const int code = begin();
+    const int code = fake_begin();
 
     (void)in_weights;
     (void)out_weights;
@@ -358,171 +353,12 @@ int MPI_Neighbor_allgather(const void *data, int count, MPI_Datatype type, void 
                            MPI_Datatype all_type, MPI_Comm c)
 {
     slot *s;
-    const int size = size_of(type, count), code = join(c, GATHER, data, size, -1, &s);
+    const int size = fake_size(type, count), code = join(c, GATHER, data, size, -1, &s);
 
     require(count == all_count && type == all_type);
     for (int i = 0; i < comm_at(c)->degree[me] && !code; i++)
         memcpy((char *)all + (ptrdiff_t)i * size, s->data[comm_at(c)->neighbour[me][i]], (size_t)size);
     return code;
-}
-
-/* ---- messages ---------------------------------------------------------------------------------------------------- */
-
-static MPI_Request request_of(int i)
-{
-    return (MPI_Request)(intptr_t)(0x2000 + i);
-}
-
-static request *asked(MPI_Request r)
-{
-    const intptr_t i = (intptr_t)r - 0x2000;
-
-    require(i >= 0 && i < REQUESTS && fake.request[i].state != UNUSED && fake.request[i].owner == me);
-    return &fake.request[i];
-}
-
-static request *new_request(MPI_Request *handle, request r)
-{
-    int i = 0;
-
-    while (i < REQUESTS && fake.request[i].state != UNUSED)
-        i++;
-    require(i < REQUESTS);
-    r.owner = me;
-    fake.request[i] = r;
-    *handle = request_of(i);
-    return &fake.request[i];
-}
-
-/* The first message that a rank has not taken. Its bytes stay with the sender until then. */
-static request *first_of(int where, int from, int to, int tag)
-{
-    request *first = NULL;
-
-    for (int i = 0; i < REQUESTS; i++) {
-        request *r = &fake.request[i];
-        if (r->state == SENDS && r->comm == where && r->from == from && r->to == to && r->tag == tag &&
-            (!first || r->order < first->order))
-            first = r;
-    }
-    return first;
-}
-
-static int index_of(MPI_Comm c)
-{
-    return (int)(comm_at(c) - fake.comm);
-}
-
-int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm c, MPI_Request *handle)
-{
-    const int code = begin();
-
-    if (code)
-        return code;
-    new_request(handle, (request){.state = SENDS,
-                                  .comm = index_of(c),
-                                  .from = me,
-                                  .to = to,
-                                  .tag = tag,
-                                  .order = fake.sends++,
-                                  .source = data,
-                                  .len = size_of(type, count)});
-    fake.quiet = 0;
-    return MPI_SUCCESS;
-}
-
-int MPI_Iprobe(int from, int tag, MPI_Comm c, int *came, MPI_Status *about)
-{
-    int code = begin();
-    const request *r = code ? NULL : first_of(index_of(c), from, me, tag);
-
-    (void)about;
-    *came = r != NULL;
-    if (r)
-        fake.probed[me] = r->len;
-    else if (!code) {
-        stall();
-        code = fake.is_broken ? told() : MPI_SUCCESS;
-    }
-    return code;
-}
-
-int MPI_Get_count(const MPI_Status *about, MPI_Datatype type, int *count)
-{
-    (void)about;
-    require(type == MPI_BYTE);
-    *count = fake.probed[me];
-    return begin();
-}
-
-int MPI_Irecv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm c, MPI_Request *handle)
-{
-    const int code = begin();
-
-    if (!code)
-        new_request(handle, (request){.state = RECEIVES,
-                                      .comm = index_of(c),
-                                      .from = from,
-                                      .to = me,
-                                      .tag = tag,
-                                      .target = data,
-                                      .len = size_of(type, count)});
-    return code;
-}
-
-/* Messages take a while: the first call finds nothing. */
-static int is_over(request *r)
-{
-    if (!r->asked++ || r->state == SENDS)
-        return 0;
-    if (r->state == SENT)
-        return 1;
-    request *message = first_of(r->comm, r->from, r->to, r->tag);
-    if (!message)
-        return 0;
-    require(message->len == r->len);
-    if (r->len)
-        memcpy(r->target, message->source, (size_t)r->len);
-    message->state = SENT;
-    return 1;
-}
-
-static void end(MPI_Request *handle)
-{
-    asked(*handle)->state = UNUSED;
-    *handle = MPI_REQUEST_NULL;
-    fake.quiet = 0;
-}
-
-int MPI_Testall(int count, MPI_Request list[], int *done, MPI_Status about[])
-{
-    const int code = begin();
-
-    (void)about;
-    *done = 1;
-    for (int i = 0; i < count; i++)
-        if (list[i] == MPI_REQUEST_NULL)
-            continue;
-        else if (is_over(asked(list[i])) || fake.is_broken)
-            end(&list[i]);
-        else
-            *done = 0;
-    if (!code && !*done)
-        stall();
-    *done = *done && !code;
-    return code;
-}
-
-int MPI_Test(MPI_Request *handle, int *done, MPI_Status *about)
-{
-    return MPI_Testall(1, handle, done, about);
-}
-
-int MPI_Cancel(MPI_Request *handle)
-{
-    asked(*handle)->state = SENT;
-    asked(*handle)->asked = 1;
-    return begin();
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */

@@ -16,8 +16,7 @@ typedef struct fake_fault {
     int is_mute;    /* MPI has no sentences */
 } fake_fault;
 
-/* Runs `play` on all ranks to its end. Returns how many calls the rank of the fault has made, or -1: the fault was met,
- * and has[rank] of the ranks that heard of it is 1. */
+/* Runs `play` on all ranks to its end. Returns how many calls the rank of the fault has made, or -1: one failed. */
 int fake_run(int ranks, fake_fault fault, void (*play)(int rank, int ranks));
 
 MPI_Comm fake_world(void);
