@@ -260,6 +260,22 @@ static void play_gossip(int rank, int ranks)
     close_scene(&s);
 }
 
+static tlc_outcome of_wrong; /* what a rank with a wrong argument hears */
+
+static void play_wrong(int rank, int ranks)
+{
+    tlc_mpi *h = NULL;
+    scene s;
+
+    scene_set(&s, rank, 0, 0);
+    if (rank == ranks - 1)
+        s.cfg.exchange = NULL;
+    require(tlc_mpi_allreduce_create(&h, &s.cfg) != TLC_OK);
+    if (rank == ranks - 1)
+        of_wrong = s.found;
+    close_scene(&s);
+}
+
 static const struct {
     const char *name;
     void (*play)(int rank, int ranks);
@@ -318,6 +334,20 @@ static void each_rank_is_poor(void (*play)(int rank, int ranks), const char *nam
     most = -1;
 }
 
+/* A rank that is wrong, and cannot say so as MPI fails, says that. */
+static void wrong_and_failed(void)
+{
+    static const char *const calls[] = {"MPI_Comm_rank", "MPI_Comm_size", "MPI_Comm_dup", "MPI_Bcast", "MPI_Allreduce"};
+
+    for (int call = 1; call <= (int)COUNT(calls); call++) {
+        require(fake_run(RANKS, (fake_fault){RANKS - 1, call, 0}, play_wrong) == -1);
+        require(of_wrong.status == TLC_ERR_TRANSPORT && strstr(of_wrong.sentence, calls[call - 1]));
+        require(strstr(of_wrong.sentence, "the fake fails"));
+        require(fake_run(RANKS, (fake_fault){RANKS - 1, call, 1}, play_wrong) == -1);
+        require(strstr(of_wrong.sentence, "MPI failed with the code"));
+    }
+}
+
 int main(int argc, char **argv)
 {
     if (argc > 1)
@@ -328,6 +358,7 @@ int main(int argc, char **argv)
         printf("ok %zu - %s\n", i + 1, plays[i].name);
         fflush(stdout);
     }
-    printf("1..%zu\n", COUNT(plays));
+    wrong_and_failed();
+    printf("ok %zu - a rank that is wrong when MPI fails\n1..%zu\n", COUNT(plays) + 1, COUNT(plays) + 1);
     return 0;
 }
