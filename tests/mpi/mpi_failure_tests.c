@@ -118,6 +118,10 @@ static void turns(void)
     require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_OK);
     REFUSED(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_ERR_ORDER, TLC_ALL,
             "tlc_mpi_allreduce_start was called before tlc_mpi_wait has ended the last step");
+    require_status(tlc_mpi_progress(&h, 1),
+                   TLC_OK); /* alone, a rank ends the step here, but its result was not taken */
+    REFUSED(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_ERR_ORDER, TLC_ALL,
+            "tlc_mpi_allreduce_start was called before tlc_mpi_wait has ended the last step");
     require_status(tlc_mpi_wait(h), TLC_OK);
     tlc_outcome found = {.struct_size = sizeof found};
     require_status(tlc_mpi_outcome(h, &found), TLC_OK);

@@ -265,6 +265,7 @@ static void wrong_worker(void)
 /* A worker whose server could not be made takes no other one: nobody waits for it any more. */
 static void worker_without_server(void)
 {
+    tlc_outcome found = {.struct_size = sizeof found};
     tlc_mpi *worker = NULL, *server = NULL;
     scene s;
 
@@ -276,6 +277,9 @@ static void worker_without_server(void)
         scene_memory(&s, 0); /* not even for the handle */
         require_status(tlc_mpi_server_create(&server, &s.cfg, worker), TLC_ERR_NOMEM);
         scene_memory(&s, -1);
+        require_status(tlc_mpi_outcome(worker, &found), TLC_OK);
+        require(found.status == TLC_ERR_NOMEM);
+        require(strcmp(found.sentence, "the server of this rank was not made") == 0);
         refused_alone(&s, worker, TLC_NOBODY, "worker is of no use any more");
     } else
         require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_ERR_NOMEM);
