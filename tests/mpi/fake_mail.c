@@ -38,23 +38,27 @@ static MPI_Request request_of(int i)
 
 static request *asked(MPI_Request r)
 {
-    const intptr_t i = (intptr_t)r - 0x2000;
+    request *found = NULL;
 
-    require(i >= 0 && i < REQUESTS && requests[i].state != UNUSED && requests[i].owner == fake_rank());
-    return &requests[i];
+    for (int i = 0; i < REQUESTS; i++)
+        if (request_of(i) == r)
+            found = &requests[i];
+    require(found && found->state != UNUSED && found->owner == fake_rank());
+    return found;
 }
 
-static request *new_request(MPI_Request *handle, request r)
+static void new_request(MPI_Request *handle, request r)
 {
-    int i = 0;
+    request *slot = NULL;
 
-    while (i < REQUESTS && requests[i].state != UNUSED)
-        i++;
-    require(i < REQUESTS);
+    for (int i = 0; i < REQUESTS && !slot; i++)
+        if (requests[i].state == UNUSED) {
+            slot = &requests[i];
+            *handle = request_of(i);
+        }
+    require(slot);
     r.owner = fake_rank();
-    requests[i] = r;
-    *handle = request_of(i);
-    return &requests[i];
+    *slot = r;
 }
 
 /* The first message that a rank has not taken. Its bytes stay with the sender until then. */

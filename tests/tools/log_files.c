@@ -55,7 +55,7 @@ int open(const char *path, int flags, ...)
     va_list rest;
 
     va_start(rest, flags);
-    const int mode = flags & O_CREAT ? va_arg(rest, int) : 0;
+    const int mode = (flags & O_CREAT) ? va_arg(rest, int) : 0;
     va_end(rest);
     const int fd = REAL(open)(path, flags, mode);
     if (fd >= 0 && flags & (O_CREAT | O_TRUNC))
@@ -68,7 +68,7 @@ int open64(const char *path, int flags, ...)
     va_list rest;
 
     va_start(rest, flags);
-    const int mode = flags & O_CREAT ? va_arg(rest, int) : 0;
+    const int mode = (flags & O_CREAT) ? va_arg(rest, int) : 0;
     va_end(rest);
     return open(path, flags, mode);
 }
