@@ -222,6 +222,8 @@ static tlc_status wait_for_room(tlc_mpi *h, tlc_sends *answers)
     while (!status && !done) {
         status = tlc_mail_test(&h->mail, answers, &done);
         (void)tlc_mpi_progress(&h->pair, 1);
+        if (!status && h->state == TLC_MPI_BROKEN) /* with its worker */
+            status = h->result;
         if (!done)
             tlc_mpi_idle();
     }

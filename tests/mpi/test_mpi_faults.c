@@ -217,6 +217,13 @@ static void play_both(int rank, int ranks, int server_first)
         if (!status)
             status = went(worker, tlc_mpi_wait(worker));
     }
+    if (server && status == TLC_ERR_TRANSPORT) { /* they have one communicator */
+        tlc_outcome of_worker = {.struct_size = sizeof of_worker}, of_server = of_worker;
+        require_status(tlc_mpi_outcome(worker, &of_worker), TLC_OK);
+        require_status(tlc_mpi_outcome(server, &of_server), TLC_OK);
+        require(of_worker.status == TLC_ERR_TRANSPORT && of_server.status == TLC_ERR_TRANSPORT);
+        require(strcmp(of_worker.sentence, of_server.sentence) == 0);
+    }
     tlc_mpi_destroy(server_first ? server : worker);
     tlc_mpi_destroy(server_first ? worker : server);
     close_scene(&s);
