@@ -186,6 +186,14 @@ static void nothing(void)
     }
 }
 
+static tlc_status no_update(void *arg, const tlc_server *server, float *const *delta)
+{
+    (void)arg;
+    (void)server;
+    (void)delta;
+    return TLC_OK;
+}
+
 /* Calls without a handle, or without what they write to. */
 static void no_handle(void)
 {
@@ -208,6 +216,7 @@ static void no_handle(void)
     require_status(tlc_mpi_server_start(NULL), TLC_ERR_PARAM);
     require_status(tlc_mpi_server_answer(NULL, none), TLC_ERR_PARAM);
     require_status(tlc_mpi_server_run(NULL, NULL, NULL), TLC_ERR_PARAM);
+    require_status(tlc_mpi_server_run(NULL, no_update, NULL), TLC_ERR_PARAM);
     require_status(tlc_mpi_gossip_start(NULL, none), TLC_ERR_PARAM);
     require_status(tlc_mpi_gossip_hello(NULL, 0), TLC_ERR_PARAM);
     require(!tlc_mpi_worker_object(NULL) && !tlc_mpi_server_object(NULL) && !tlc_mpi_gossip_object(NULL));
