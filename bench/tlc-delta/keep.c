@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "keep.h"
+#include "../lib/disk.h"
 #include "../lib/explain.h"
 #include "make.h"
 #include "models/printable.h"
@@ -201,7 +202,7 @@ bool keep_deltas(const run *r, const keep_options *o, char *why)
     char text[PRINTABLE_SIZE];
     keeping k = {.run = r, .options = o};
 
-    if (mkdir(o->out, 0777) != 0 && errno != EEXIST)
+    if ((mkdir(o->out, 0777) != 0 && errno != EEXIST) || !disk_sync_parent(o->out))
         return explain(why, "%s: %s", printable(text, o->out), strerror(errno));
     do {
         k.ok = true;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "output.h"
+#include "../lib/disk.h"
 #include "../lib/explain.h"
 #include "models/printable.h"
 #include <dirent.h>
@@ -50,37 +51,11 @@ static bool is_empty_folder(const char *path)
     return dir && names <= 2;
 }
 
-/* Brings the names in a folder to the disk. Not every file system can. */
-static bool sync_folder(const char *path, char *why)
-{
-    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    bool ok = fd >= 0 && (fsync(fd) == 0 || errno == EINVAL || errno == ENOTSUP);
-
-    if (!ok)
-        failed(path, why);
-    if (fd >= 0)
-        close(fd);
-    return ok;
-}
-
 static int sync_one(const char *path, const struct stat *st, int type, struct FTW *place)
 {
-    char why[WHY_SIZE];
-
     (void)st;
     (void)place;
-    return type == FTW_DP && !sync_folder(path, why) ? -1 : 0;
-}
-
-/* The folder that a path is in. */
-static void parent_of(const char *path, char parent[PATH_MAX])
-{
-    snprintf(parent, PATH_MAX, "%s", path);
-    char *slash = strrchr(parent, '/');
-    if (!slash)
-        snprintf(parent, PATH_MAX, ".");
-    else
-        slash[slash == parent] = '\0';
+    return type == FTW_DP && !disk_sync_folder(path) ? -1 : 0;
 }
 
 /* ---- the part ---------------------------------------------------------------------------------------------------- */
@@ -229,13 +204,10 @@ static void abandon(output *o)
 
 bool output_end(output *o, bool complete, char *why)
 {
-    char parent[PATH_MAX];
-
     if (!complete || !bring_to_disk(o, why) || (rename(o->part, o->path) != 0 && !failed(o->path, why))) {
         abandon(o);
         return false;
     }
     close(o->fd);
-    parent_of(o->path, parent);
-    return sync_folder(parent, why);
+    return disk_sync_parent(o->path) || failed(o->path, why);
 }

@@ -4,11 +4,12 @@
  * the CRC-32 of all that.
  */
 #include "checkpoint.h"
+#include "../lib/disk.h"
 #include "../lib/explain.h"
 #include <errno.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 #include <zlib.h>
 
 static const char magic[8] = "TLCTRAI2";
@@ -34,22 +35,23 @@ static bool put_all(FILE *f, const checkpoint *c)
         !put(f, c->state.data, c->state.len, &crc))
         return false;
     end = (uint32_t)crc;
-    return put(f, &end, sizeof end, &crc) && !fflush(f) && !fsync(fileno(f));
+    return put(f, &end, sizeof end, &crc);
 }
 
 bool checkpoint_write(const checkpoint *c, const char *path, char *why)
 {
     char part[WHY_SIZE];
     FILE *f;
-    bool ok;
 
     snprintf(part, sizeof part, "%s.part", path);
     f = fopen(part, "wb");
     if (!f)
         return explain(why, "%s: %s", part, strerror(errno));
-    ok = put_all(f, c);
-    ok = !fclose(f) && ok;
-    return (ok && !rename(part, path)) || explain(why, "%s: %s", path, strerror(errno));
+    if (put_all(f, c))
+        return disk_take_place(f, part, path) || explain(why, "%s: %s", path, strerror(errno));
+    explain(why, "%s: %s", path, strerror(errno));
+    fclose(f);
+    return false;
 }
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
@@ -67,7 +69,7 @@ static unsigned char *read_whole(const char *path, size_t *size, char *why)
         length = ftell(f);
     if (length >= 0 && !fseek(f, 0, SEEK_SET)) {
         *size = (size_t)length;
-        block = malloc(*size + 1);
+        block = malloc(*size + sizeof(float)); /* room for align() */
     }
     if (block && fread(block, 1, *size, f) != *size) {
         free(block);
@@ -114,6 +116,15 @@ static bool take_all(checkpoint *c, const unsigned char *block, size_t size)
     return c->weights && c->mean && c->square && c->state.data && !size;
 }
 
+/* Floats follow a text of any length: moves all of them to an address where a machine may read floats. */
+static bool align(checkpoint *c, unsigned char *block, size_t size)
+{
+    const size_t over = (uintptr_t)c->weights % _Alignof(float), by = over ? _Alignof(float) - over : 0;
+
+    memmove(block + by, block, size);
+    return take_all(c, block + by, size);
+}
+
 bool checkpoint_read(checkpoint *c, const char *path, char *why)
 {
     size_t size = 0;
@@ -126,7 +137,7 @@ bool checkpoint_read(checkpoint *c, const char *path, char *why)
     if (size > sizeof end) {
         size -= sizeof end;
         memcpy(&end, block + size, sizeof end);
-        if (end == (uint32_t)crc32_z(0, block, size) && take_all(c, block, size))
+        if (end == (uint32_t)crc32_z(0, block, size) && take_all(c, block, size) && align(c, block, size))
             return true;
     }
     checkpoint_free(c);

@@ -26,7 +26,7 @@ typedef struct checkpoint {
     void *block; /* of a file that was read: all of it */
 } checkpoint;
 
-/* Writes a new file. It is complete when it has its name. */
+/* Writes a new file. It is complete, and on the disk, when it has its name. */
 bool checkpoint_write(const checkpoint *c, const char *path, char *why);
 
 /* Reads a file and checks that it is whole. */

@@ -3,84 +3,25 @@
 #include "../lib/explain.h"
 #include "../mpi/ranks.h"
 #include "checkpoint.h"
-#include <errno.h>
+#include "saved.h"
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
-enum { PATH_SIZE = WHY_SIZE / 2 };
-
-static void folder_of(char *path, const trainer *t, uint64_t step)
+static void file_of(char *path, const trainer *t, const saved_step *s, int rank)
 {
-    snprintf(path, PATH_SIZE, "%s/step-%08" PRIu64, t->o->checkpoint, step);
-}
-
-static void file_of(char *path, const trainer *t, uint64_t step, int rank)
-{
-    char folder[PATH_SIZE];
-
-    folder_of(folder, t, step);
-    snprintf(path, WHY_SIZE, "%s/rank-%d", folder, rank);
-}
-
-/* ---- latest ------------------------------------------------------------------------------------------------------ */
-
-static void path_of_latest(char *path, const trainer *t)
-{
-    snprintf(path, PATH_SIZE, "%s/latest", t->o->checkpoint);
-}
-
-#define RANKS_MAX (1 << 20)
-
-/* The last step, and how many ranks wrote it, 1 to RANKS_MAX. false: there is none. */
-static bool read_latest(const trainer *t, uint64_t *step, int *ranks)
-{
-    char path[PATH_SIZE], line[64] = "", *end = line;
-    FILE *f;
-
-    path_of_latest(path, t);
-    f = fopen(path, "r");
-    if (!f)
-        return false;
-    if (fgets(line, sizeof line, f)) {
-        *step = strtoull(line, &end, 10);
-        const long count = strtol(end, &end, 10);
-        *ranks = count < 1 || count > RANKS_MAX ? 0 : (int)count;
-    }
-    fclose(f);
-    return end > line && *ranks > 0;
-}
-
-static bool write_latest(const trainer *t, char *why)
-{
-    char path[PATH_SIZE], part[WHY_SIZE];
-    FILE *f;
-    bool ok;
-
-    path_of_latest(path, t);
-    snprintf(part, sizeof part, "%s.part", path);
-    f = fopen(part, "w");
-    ok = f && fprintf(f, "%zu %d\n", t->step, t->ranks) > 0 && !fflush(f) && !fsync(fileno(f));
-    ok = f && !fclose(f) && ok;
-    return (ok && !rename(part, path)) || explain(why, "%s: %s", path, strerror(errno));
+    saved_file(path, WHY_SIZE, t->o->checkpoint, s, rank);
 }
 
 /* ---- saving ------------------------------------------------------------------------------------------------------ */
-
-static bool make_folder(const char *path, char *why)
-{
-    return !mkdir(path, 0777) || errno == EEXIST || explain(why, "%s: %s", path, strerror(errno));
-}
 
 static uint64_t last_step(const trainer *t)
 {
     return t->o->constant ? 0 : t->o->steps;
 }
 
-static bool save_own(const trainer *t, char *why)
+static bool save_own(const trainer *t, const saved_step *s, char *why)
 {
     char settings[SETTINGS_SIZE], path[WHY_SIZE];
     checkpoint c = {.settings = settings,
@@ -103,41 +44,33 @@ static bool save_own(const trainer *t, char *why)
                                .state = c.state.len,
                                .steps = t->optimiser.done,
                                .totals = trainer_count(t)};
-    file_of(path, t, t->step, t->rank);
+    file_of(path, t, s, t->rank);
     ok = c.block ? checkpoint_write(&c, path, why) : explain(why, "the state cannot be saved");
     checkpoint_free(&c);
     return ok;
 }
 
-static void remove_step(const trainer *t, uint64_t step, int ranks)
+/* The step that is to be written. Where the last one is the same, of a run before, it has another folder, so that one
+ * of both is whole at any time. All ranks hear of it. */
+static saved_step next_of(const trainer *t)
 {
-    char path[WHY_SIZE];
+    saved_step last, next = {.step = t->step, .ranks = t->ranks};
+    int again = 0;
 
-    for (int i = 0; i < ranks; i++) {
-        file_of(path, t, step, i);
-        unlink(path);
-    }
-    folder_of(path, t, step);
-    rmdir(path);
+    if (t->rank == 0 && saved_read(t->o->checkpoint, &last) && last.step == t->step)
+        again = !last.again;
+    MPI_Bcast(&again, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    next.again = again;
+    return next;
 }
 
 bool resume_save(const trainer *t, char *why)
 {
-    char path[PATH_SIZE];
-    uint64_t before = 0;
-    int ranks = 0;
-    bool ok = true;
-    const bool had = t->rank == 0 && read_latest(t, &before, &ranks);
+    const saved_step next = next_of(t);
 
-    folder_of(path, t, t->step);
-    if (t->rank == 0)
-        ok = make_folder(t->o->checkpoint, why) && make_folder(path, why);
-    if (!ranks_agree(ok, why) || !ranks_agree(save_own(t, why), why) ||
-        !ranks_agree(t->rank || write_latest(t, why), why))
-        return false;
-    if (had && before != t->step)
-        remove_step(t, before, ranks);
-    return true;
+    return ranks_agree(t->rank || saved_begin(t->o->checkpoint, &next, why), why) &&
+           ranks_agree(save_own(t, &next, why), why) &&
+           ranks_agree(t->rank || saved_end(t->o->checkpoint, &next, why), why);
 }
 
 /* ---- loading ----------------------------------------------------------------------------------------------------- */
@@ -257,13 +190,13 @@ static bool take(trainer *t, const checkpoint *files, size_t count, char *why)
     return true;
 }
 
-static bool read_files(const trainer *t, checkpoint *files, uint64_t step, int first, int count, char *why)
+static bool read_files(const trainer *t, checkpoint *files, const saved_step *s, int first, int count, char *why)
 {
     char path[WHY_SIZE];
     bool ok = true;
 
     for (int i = 0; ok && i < count; i++) {
-        file_of(path, t, step, first + i);
+        file_of(path, t, s, first + i);
         ok = checkpoint_read(&files[i], path, why) && check(t, &files[i], path, why);
     }
     return ok;
@@ -275,20 +208,21 @@ static bool same_ranks(const trainer *t, const checkpoint *c)
     return c->head.ranks == (uint64_t)t->ranks && c->head.servers == t->sync.o.servers;
 }
 
-static bool load_own(trainer *t, uint64_t step, int ranks, char *why)
+static bool load_own(trainer *t, const saved_step *s, char *why)
 {
-    const bool same = ranks == t->ranks;
-    checkpoint *files = calloc((size_t)ranks, sizeof *files);
+    const bool same = s->ranks == t->ranks;
+    const size_t ranks = (size_t)s->ranks;
+    checkpoint *files = calloc(ranks, sizeof *files);
     bool ok = files || explain(why, "out of memory");
 
-    ok = ok && read_files(t, files, step, same ? t->rank : 0, 1, why);
+    ok = ok && read_files(t, files, s, same ? t->rank : 0, 1, why);
     if (ok && same && same_ranks(t, &files[0])) {
         ok = take(t, files, 1, why);
     } else if (ok) {
         checkpoint_free(&files[0]);
-        ok = read_files(t, files, step, 0, ranks, why) && take(t, files, (size_t)ranks, why);
+        ok = read_files(t, files, s, 0, s->ranks, why) && take(t, files, ranks, why);
     }
-    for (int i = 0; files && i < ranks; i++)
+    for (size_t i = 0; files && i < ranks; i++)
         checkpoint_free(&files[i]);
     free(files);
     return ok;
@@ -296,13 +230,16 @@ static bool load_own(trainer *t, uint64_t step, int ranks, char *why)
 
 bool resume_load(trainer *t, char *why)
 {
-    uint64_t step = 0;
-    int ranks = 0;
+    saved_step last;
 
-    return ranks_agree((read_latest(t, &step, &ranks) ||
-                        explain(why, "%s: there is no checkpoint", t->o->checkpoint)) &&
-                           load_own(t, step, ranks, why),
-                       why);
+    if (!ranks_agree((saved_read(t->o->checkpoint, &last) ||
+                      explain(why, "%s: there is no checkpoint", t->o->checkpoint)) &&
+                         load_own(t, &last, why),
+                     why))
+        return false;
+    if (t->rank == 0)
+        saved_clean(t->o->checkpoint, &last);
+    return true;
 }
 
 /* ---- residuals --------------------------------------------------------------------------------------------------- */

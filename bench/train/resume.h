@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT
  *
- * Checkpoints of a training: DIR/step-N/rank-R of each rank, and DIR/latest, which names the last step that all ranks
- * have written. Functions are collective.
+ * Checkpoints of a training (checkpoint.h), in a folder (saved.h). Functions are collective.
  */
 #ifndef TRAIN_RESUME_H
 #define TRAIN_RESUME_H
 
 #include "trainer.h"
 
-/* Writes the step, then removes the one before. */
+/* Writes the step, then removes all others. */
 bool resume_save(const trainer *t, char *why);
 
 /* Goes on from the last step. With as many ranks and servers as before with the same bits. Else each rank takes the

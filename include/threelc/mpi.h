@@ -22,9 +22,10 @@
  * each handle a communicator with the ranks in another order (MPI_Comm_split, key).
  *
  * Failure. TLC_ERR_TRANSPORT: a call of MPI failed, and its error handler returned; the handle is of no use any more,
- * and tlc_mpi_outcome has MPI's sentence. A rank that died is MPI's to report: by default MPI ends the whole job. A
- * start that fails with another status sent nothing: the others wait until it is called again. wait returns what the
- * exchange says, at the end of each function below. After every call that fails, tlc_mpi_outcome has a sentence.
+ * and tlc_mpi_outcome has MPI's sentence. When it is destroyed its messages are cancelled; memory that MPI does not let
+ * go of even then is not freed. A rank that died is MPI's to report: by default MPI ends the whole job. A start that
+ * fails with another status sent nothing: the others wait until it is called again. wait returns what the exchange
+ * says, at the end of each function below. After every call that fails, tlc_mpi_outcome has a sentence.
  */
 #ifndef THREELC_MPI_H
 #define THREELC_MPI_H
@@ -60,8 +61,10 @@ TLC_API tlc_status tlc_mpi_config_init_fortran(tlc_mpi_config *cfg, size_t struc
 
 /* All `_create` functions are collective: each rank of comm calls one, and all return the same status. TLC_ERR_PARAM:
  * a bad argument, or another function, tensors, codecs or configuration than on rank 0; the outcome says on which rank,
- * and what. Other failures as those of the object (tlc_allreduce_create and others), on any rank. On failure *out does
- * not change. Without cfg or comm, and with a `worker` that is none, the others are not told: they wait. */
+ * and what. TLC_ERR_TRANSPORT: a call of MPI failed, and the outcome says which one; the others hear of it from MPI
+ * alone if it was a collective one. Other failures as those of the object (tlc_allreduce_create and others), on any
+ * rank. On failure *out does not change. Without cfg or comm, and with a `worker` that is missing or of no use for a
+ * server, the others are not told: they wait. */
 
 /* ---- all handles ------------------------------------------------------------------------------------------------- */
 
@@ -189,9 +192,10 @@ TLC_API tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cf
                                          const float *const *model);
 
 /* A communicator of the same ranks with this graph, without weights. Collective. graph->nodes is the size of comm, and
- * is not read. The caller frees the communicator with MPI_Comm_free. All ranks fail together, with the largest status
- * of one. TLC_ERR_PARAM: graph or out is NULL, struct_size is wrong, tlc_graph_neighbours refuses the graph, or two
- * ranks have different ones; or comm is MPI_COMM_NULL, which no other rank hears of. TLC_ERR_NOMEM, _TRANSPORT. */
+ * is not read. The caller frees the communicator with MPI_Comm_free. All ranks fail together, with the status of the
+ * lowest one that fails. TLC_ERR_PARAM: graph or out is NULL, struct_size is wrong, tlc_graph_neighbours refuses the
+ * graph, or two ranks have different ones; or comm is MPI_COMM_NULL, which no other rank hears of. TLC_ERR_NOMEM,
+ * _TRANSPORT. */
 TLC_API tlc_status tlc_mpi_graph_create(MPI_Comm comm, const tlc_graph *graph, MPI_Comm *out);
 
 /* Starts a step: as tlc_gossip_push. The step starts from tlc_gossip_mean, and tlc_gossip_model has its result.

@@ -94,19 +94,27 @@ void tlc_mpi_end(tlc_mpi *h, tlc_status result)
     h->state = TLC_MPI_SENDING;
 }
 
-tlc_status tlc_mpi_break(tlc_mpi *h, tlc_status status, const char *sentence)
+static void end_broken(tlc_mpi *h, tlc_status status, const char *sentence)
 {
-    char text[MPI_MAX_ERROR_STRING] = "";
-    int len = 0;
-
-    if (!sentence && h->mail.error != MPI_SUCCESS)
-        MPI_Error_string(h->mail.error, text, &len);
-    else if (!sentence && status == TLC_ERR_NOMEM)
-        sentence = tlc_status_string(status);
-    snprintf(h->sentence, sizeof h->sentence, "%.199s", sentence ? sentence : text);
+    snprintf(h->sentence, sizeof h->sentence, "%.199s", sentence);
     h->state = TLC_MPI_BROKEN;
     h->result = status;
     h->fresh = 1;
+}
+
+tlc_status tlc_mpi_break(tlc_mpi *h, tlc_status status, const char *sentence)
+{
+    char text[MPI_MAX_ERROR_STRING] = "";
+
+    if (!sentence && h->mail.error != MPI_SUCCESS)
+        tlc_mail_error_text(h->mail.error, text);
+    else if (!sentence && status == TLC_ERR_NOMEM)
+        sentence = tlc_status_string(status);
+    end_broken(h, status, sentence ? sentence : text);
+    if (h->pair && h->mail.error && !h->pair->mail.error) { /* it has the same communicator */
+        h->pair->mail.error = h->mail.error;
+        end_broken(h->pair, status, text);
+    }
     return status;
 }
 
@@ -128,6 +136,23 @@ float **tlc_mpi_take_deltas(const tlc_mpi *h, size_t parts, size_t (*values)(con
 void tlc_mpi_idle(void)
 {
     sched_yield();
+}
+
+double tlc_mpi_now(void)
+{
+    const tlc_float_mode mode = tlc_float_enter();
+    const double now = MPI_Wtime();
+
+    tlc_float_leave(mode);
+    return now;
+}
+
+void tlc_mpi_count(double *seconds, double start)
+{
+    const tlc_float_mode mode = tlc_float_enter();
+
+    *seconds += MPI_Wtime() - start;
+    tlc_float_leave(mode);
 }
 
 /* ---- going on ---------------------------------------------------------------------------------------------------- */
@@ -267,7 +292,7 @@ tlc_status tlc_mpi_wait_all(tlc_mpi *const *handles, size_t count)
     size_t waits = 1;
 
     while (waits && !status) {
-        const double start = MPI_Wtime();
+        const double start = tlc_mpi_now();
         int moved = 0;
         status = go_on_all(handles, count, &moved, &waits);
         if (moved || !waits)
@@ -275,17 +300,31 @@ tlc_status tlc_mpi_wait_all(tlc_mpi *const *handles, size_t count)
         tlc_mpi_idle();
         for (size_t i = 0; i < count; i++)
             if (handles[i] && is_under_way(handles[i]))
-                handles[i]->waiting += MPI_Wtime() - start;
+                tlc_mpi_count(&handles[i]->waiting, start);
     }
     return status ? status : take_results(handles, count);
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
+/* Does MPI let go of all messages of a handle that is not of use any more? */
+static int let_go(tlc_mpi *h)
+{
+    int all = tlc_mail_let_go(&h->mail, &h->sends);
+
+    for (uint32_t i = 0; h->answers && i < h->keep; i++)
+        all &= tlc_mail_let_go(&h->mail, &h->answers[i]);
+    for (size_t i = 0; i < h->peers; i++)
+        all &= tlc_box_let_go(&h->box[i]);
+    return all;
+}
+
 void tlc_mpi_free(tlc_mpi *h)
 {
     const tlc_mail mail = h->mail;
 
+    if (!let_go(h))
+        return;
     h->role->free(h);
     for (size_t i = 0; i < h->peers; i++)
         tlc_mail_give_back(&mail, h->box[i].bytes);
@@ -309,9 +348,11 @@ void tlc_mpi_destroy(tlc_mpi *h)
         (void)tlc_mpi_wait(h);
     if (h->role->leave && !h->mail.error)
         h->role->leave(h);
-    if (h->pair)
+    if (h->pair) { /* one communicator: what fails for one fails for both */
+        const int error = h->mail.error ? h->mail.error : h->pair->mail.error;
+        h->mail.error = h->pair->mail.error = error;
         h->pair->pair = NULL; /* now the communicator is its own */
-    else if (!h->mail.error)
+    } else if (!h->mail.error)
         (void)MPI_Comm_free(&h->mail.comm);
     tlc_mpi_free(h);
 }

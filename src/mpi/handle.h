@@ -67,6 +67,7 @@ struct tlc_mpi {
     unsigned char *over;   /* worker: the server has ended; server: the worker leaves. By peer */
     size_t pushes;         /* server: in this step */
     int leaving;           /* worker, server: it is about to be freed */
+    int both;              /* worker: this rank is a server, too */
     tlc_mpi *pair;         /* on a rank that is worker and server: the other handle, with the same communicator */
     double codec, waiting; /* seconds */
     char sentence[200];    /* BROKEN: why; empty: ask the object */
@@ -75,43 +76,67 @@ struct tlc_mpi {
     char refusal[200];
 };
 
-/* ---- making a handle (make.c) ------------------------------------------------------------------------------------ */
+/* ---- making a handle (make.c, agree.c) --------------------------------------------------------------------------- */
 
 /* One rank's part in a collective `_create`. */
 typedef struct tlc_mpi_making {
     tlc_mpi *handle;              /* NULL: there was no memory */
+    tlc_mpi *pair;                /* the worker whose communicator it takes; or NULL */
     tlc_mpi_config cfg;           /* the caller's, complete */
     tlc_exchange_config exchange; /* the same */
-    MPI_Comm comm;
-    int rank, ranks;
-    int complete;      /* cfg and exchange are what the caller gave */
-    tlc_status status; /* why this rank cannot go on; only tlc_mpi_make_end may follow then */
-    tlc_outcome found; /* the same in words; the object writes here, too */
+    MPI_Comm comm;                /* of the handle; MPI_COMM_NULL: the ranks have not met yet */
+    int rank, ranks;              /* rank -1: not known yet */
+    tlc_status status;            /* why this rank cannot go on; it goes on with those calls that all ranks make */
+    tlc_outcome found;            /* the same in words; the object writes here, too */
+    int error; /* of a collective call of MPI that failed: the others cannot be told; or MPI_SUCCESS */
 } tlc_mpi_making;
 
 /* This rank cannot go on: with this sentence, unless it cannot already. Returns m->status. */
 tlc_status tlc_mpi_make_refuse(tlc_mpi_making *m, tlc_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* The code that a call of MPI returned which does not communicate: TLC_ERR_TRANSPORT if it failed, as a refusal.
+ * Returns m->status. */
+tlc_status tlc_mpi_make_local(tlc_mpi_making *m, int code, const char *call);
+
+/* The same of a collective call. If it failed the caller is told, and no other call may communicate. TLC_OK, or
+ * TLC_ERR_TRANSPORT. */
+tlc_status tlc_mpi_make_check(tlc_mpi_making *m, int code, const char *call);
+
+/* Tells the caller why this rank cannot go on. Returns m->status. */
+tlc_status tlc_mpi_make_tell(const tlc_mpi_making *m);
+
 /* The end of a `_create` that others do not know of. cfg: NULL is allowed. Returns TLC_ERR_PARAM. */
 tlc_status tlc_mpi_make_alone(const tlc_mpi_config *cfg, const char *sentence);
 
-/* Copies what the caller gave, duplicates the communicator, or takes that of `pair`, and makes a handle. Fails only if
- * there is no communicator; other failures are in m->status. */
+/* Copies the configuration, or takes the communicator of `pair`. Fails if there is no communicator, and then the caller
+ * is told; the others are not. */
+tlc_status tlc_mpi_make_import(tlc_mpi_making *m, const tlc_mpi_config *cfg, tlc_mpi *pair);
+
+/* The same, copies all that the caller gave, and makes a handle. Other failures are in m->status. */
 tlc_status tlc_mpi_make_begin(tlc_mpi_making *m, const tlc_mpi_role *role, const tlc_mpi_config *cfg, tlc_mpi *pair);
+
+/* A tensor of the caller, complete. */
+tlc_tensor tlc_mpi_tensor_at(const tlc_mpi_config *cfg, size_t i);
 
 /* Gives the handle its peers: the ranks first, first + 1, ..., or those of the list. */
 void tlc_mpi_make_peers(tlc_mpi_making *m, size_t peers, int first, const int *list);
 
-/* Compares the kind and the configuration with those of rank 0, and the status of all ranks. `times` times, as often
- * as all others do. Success: *out is the handle. Failure: the handle is freed. */
-tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int times, tlc_mpi **out);
+/* What all `_create` functions do first with the others, so that ranks which call different ones find out: duplicates
+ * the communicator, compares the kind with that of rank 0, then the status of all ranks. */
+tlc_status tlc_mpi_make_meet(tlc_mpi_making *m, const char *kind);
 
-/* The end of a failure that all know. Frees the handle, and returns the status. */
-tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status);
+/* Compares what the caller gave with what rank 0 has. m->status is TLC_OK on all ranks. */
+tlc_status tlc_mpi_make_compare(tlc_mpi_making *m);
 
 /* Compares the status of all ranks alone: that of the lowest rank that fails, if any, becomes that of all. */
-tlc_status tlc_mpi_agree(const tlc_mpi_making *m);
+tlc_status tlc_mpi_agree(tlc_mpi_making *m);
+
+/* Meets and compares, `times` times, as often as all others do. Success: *out is the handle. Failure: it is freed. */
+tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int times, tlc_mpi **out);
+
+/* The end of a failure that all know, or of a collective call of MPI. Frees the handle, and returns the status. */
+tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status);
 
 /* ---- steps (handle.c) -------------------------------------------------------------------------------------------- */
 
@@ -147,17 +172,21 @@ tlc_status tlc_mpi_break(tlc_mpi *h, tlc_status status, const char *sentence);
 /* Room for the deltas of this many parts: pointers, then the values. NULL: no memory. values: of part i. */
 float **tlc_mpi_take_deltas(const tlc_mpi *h, size_t parts, size_t (*values)(const tlc_mpi *h, size_t i));
 
-/* Frees all. Others are not told. */
+/* Frees all, but what MPI may still read or write. Others are not told. */
 void tlc_mpi_free(tlc_mpi *h);
 
 /* Yields the processor when there is nothing to do. */
 void tlc_mpi_idle(void);
 
+/* Seconds, and those since `start` added to a sum: in the library's float mode, whatever mode the caller has. */
+double tlc_mpi_now(void);
+void tlc_mpi_count(double *seconds, double start);
+
 /* Calls a function of the object, and counts the time. */
 #define TLC_MPI_TIMED(h, status, call)                                                                                 \
     do {                                                                                                               \
-        const double start = MPI_Wtime();                                                                              \
+        const double start = tlc_mpi_now();                                                                            \
         (status) = (call);                                                                                             \
-        (h)->codec += MPI_Wtime() - start;                                                                             \
+        tlc_mpi_count(&(h)->codec, start);                                                                             \
     } while (0)
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "../common/sizes.h"
 #include "mail.h"
+#include <stdio.h>
 #include <stdlib.h>
 
 tlc_status tlc_mail_check(tlc_mail *m, int code)
@@ -10,6 +11,14 @@ tlc_status tlc_mail_check(tlc_mail *m, int code)
     if (m->error == MPI_SUCCESS)
         m->error = code;
     return TLC_ERR_TRANSPORT;
+}
+
+void tlc_mail_error_text(int code, char text[MPI_MAX_ERROR_STRING])
+{
+    int len = 0;
+
+    if (MPI_Error_string(code, text, &len) != MPI_SUCCESS || !len)
+        snprintf(text, MPI_MAX_ERROR_STRING, "MPI failed with the code %d", code);
 }
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
@@ -49,16 +58,42 @@ static tlc_status grow(const tlc_mail *m, void **memory, size_t *room, size_t us
     return TLC_OK;
 }
 
+/* Room for so many requests more. */
+static tlc_status grow_sends(const tlc_mail *m, tlc_sends *sends, size_t pieces)
+{
+    void *list = sends->list;
+    tlc_status status = pieces > SIZE_MAX - sends->count
+                            ? TLC_ERR_NOMEM
+                            : grow(m, &list, &sends->room, sends->count, sends->count + pieces, sizeof(MPI_Request));
+
+    sends->list = list;
+    return status;
+}
+
+tlc_status tlc_mail_reserve(const tlc_mail *m, tlc_sends *sends, size_t ranks, size_t len)
+{
+    const size_t pieces = len / m->chunk + 1;
+
+    return ranks > SIZE_MAX / pieces ? TLC_ERR_NOMEM : grow_sends(m, sends, ranks * pieces);
+}
+
+tlc_status tlc_box_reserve(const tlc_mail *m, tlc_box *b, size_t len)
+{
+    void *bytes = b->bytes;
+    tlc_status status = grow(m, &bytes, &b->room, b->len, len, 1);
+
+    b->bytes = bytes;
+    return status;
+}
+
 /* ---- send -------------------------------------------------------------------------------------------------------- */
 
 tlc_status tlc_mail_send(tlc_mail *m, tlc_sends *sends, tlc_message message, int to, tlc_tag tag)
 {
     const unsigned char *bytes = message.data;
     size_t pieces = message.len / m->chunk + 1;
-    void *list = sends->list;
-    tlc_status status = grow(m, &list, &sends->room, sends->count, sends->count + pieces, sizeof(MPI_Request));
+    tlc_status status = grow_sends(m, sends, pieces);
 
-    sends->list = list;
     for (size_t i = 0; i < pieces && !status; i++) {
         size_t len = i + 1 < pieces ? m->chunk : message.len % m->chunk;
         status = tlc_mail_check(m, MPI_Isend(len ? bytes + i * m->chunk : NULL, (int)len, MPI_BYTE, to, (int)tag,
@@ -109,9 +144,7 @@ static tlc_status receive(tlc_mail *m, tlc_box *b)
     if (status)
         return status;
     size_t len = (size_t)b->piece_len;
-    void *bytes = b->bytes;
-    status = grow(m, &bytes, &b->room, b->len, b->len + len, 1);
-    b->bytes = bytes;
+    status = tlc_box_reserve(m, b, b->len + len);
     if (status)
         return status;
     status = tlc_mail_check(m, MPI_Irecv(len ? b->bytes + b->len : NULL, b->piece_len, MPI_BYTE, b->from, (int)b->tag,
@@ -142,4 +175,32 @@ tlc_status tlc_box_poll(tlc_mail *m, tlc_box *b, int *moved)
         *moved = 1;
     }
     return status;
+}
+
+/* ---- the end ----------------------------------------------------------------------------------------------------- */
+
+/* Does MPI let go of the memory of a request? */
+static int let_go(MPI_Request *request, int cancels)
+{
+    int done = 0;
+
+    if (cancels && *request != MPI_REQUEST_NULL)
+        (void)MPI_Cancel(request);
+    if (*request != MPI_REQUEST_NULL)
+        (void)MPI_Test(request, &done, MPI_STATUS_IGNORE);
+    return *request == MPI_REQUEST_NULL;
+}
+
+int tlc_mail_let_go(const tlc_mail *m, tlc_sends *sends)
+{
+    int all = 1;
+
+    for (size_t i = 0; i < sends->count; i++)
+        all &= let_go(&sends->list[i], m->error != MPI_SUCCESS);
+    return all;
+}
+
+int tlc_box_let_go(tlc_box *b)
+{
+    return b->state != TLC_BOX_RECEIVING || let_go(&b->piece, 1);
 }

@@ -42,9 +42,16 @@ typedef struct tlc_box {
 /* TLC_OK, or TLC_ERR_TRANSPORT, which is kept in m->error. */
 tlc_status tlc_mail_check(tlc_mail *m, int code);
 
+/* MPI's sentence for a code. Not empty, and ends with 0, whatever MPI does. */
+void tlc_mail_error_text(int code, char text[MPI_MAX_ERROR_STRING]);
+
 /* Memory of the caller's allocator, all 0; count is at least 1. NULL: there is none. */
 void *tlc_mail_take(const tlc_mail *m, size_t count, size_t size);
 void tlc_mail_give_back(const tlc_mail *m, void *memory); /* NULL is allowed */
+
+/* Room to send a message of `len` bytes to this many ranks, and to receive one. TLC_ERR_NOMEM. */
+tlc_status tlc_mail_reserve(const tlc_mail *m, tlc_sends *sends, size_t ranks, size_t len);
+tlc_status tlc_box_reserve(const tlc_mail *m, tlc_box *b, size_t len);
 
 /* Begins to send. The bytes stay where they are until the list is done. */
 tlc_status tlc_mail_send(tlc_mail *m, tlc_sends *sends, tlc_message message, int to, tlc_tag tag);
@@ -57,6 +64,11 @@ void tlc_box_open(tlc_box *b, int from, tlc_tag tag);
 
 /* Takes what came. *moved becomes 1 if anything did. TLC_ERR_NOMEM: for the message; a later call tries again. */
 tlc_status tlc_box_poll(tlc_mail *m, tlc_box *b, int *moved);
+
+/* The end without a wait. 0: MPI may still use the memory of a message. Of a mail that failed, what is under way is
+ * cancelled. */
+int tlc_mail_let_go(const tlc_mail *m, tlc_sends *sends);
+int tlc_box_let_go(tlc_box *b);
 
 static inline tlc_message tlc_box_message(const tlc_box *b)
 {

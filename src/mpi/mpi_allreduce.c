@@ -171,7 +171,8 @@ tlc_status tlc_mpi_owners_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_m
         h->update = update;
         h->update_arg = arg;
         h->delta = tlc_mpi_take_deltas(h, tlc_allreduce_parts(h->object.allreduce), part_values);
-        m.status = h->delta ? TLC_OK : TLC_ERR_NOMEM;
+        if (!h->delta)
+            (void)tlc_mpi_make_refuse(&m, TLC_ERR_NOMEM, "%s", tlc_status_string(TLC_ERR_NOMEM));
     }
     return tlc_mpi_make_end(&m, "all-reduce with optimizers at the owners", 1, out);
 }

@@ -71,6 +71,7 @@ typedef struct row {
     uint32_t *node; /* the same */
     double *weight; /* and then its own */
     int *in_weight, *out_weight, *target;
+    uint64_t *hello; /* bytes of those of neighbours */
     size_t degree;
 } row;
 
@@ -82,6 +83,7 @@ static void free_row(const tlc_mail *m, row *r)
     tlc_mail_give_back(m, r->in_weight);
     tlc_mail_give_back(m, r->out_weight);
     tlc_mail_give_back(m, r->target);
+    tlc_mail_give_back(m, r->hello);
 }
 
 static tlc_status take_row(const tlc_mail *m, row *r, size_t in, size_t out)
@@ -93,7 +95,10 @@ static tlc_status take_row(const tlc_mail *m, row *r, size_t in, size_t out)
     r->in_weight = tlc_mail_take(m, in + 1, sizeof *r->in_weight);
     r->out_weight = tlc_mail_take(m, out + 1, sizeof *r->out_weight);
     r->target = tlc_mail_take(m, out + 1, sizeof *r->target);
-    return r->neighbour && r->node && r->weight && r->in_weight && r->out_weight && r->target ? TLC_OK : TLC_ERR_NOMEM;
+    r->hello = tlc_mail_take(m, in + 1, sizeof *r->hello);
+    return r->neighbour && r->node && r->weight && r->in_weight && r->out_weight && r->target && r->hello
+               ? TLC_OK
+               : TLC_ERR_NOMEM;
 }
 
 static size_t count(const int *list, size_t len, int rank)
@@ -132,20 +137,25 @@ static tlc_status check_edges(tlc_mpi_making *m, const row *r, size_t out)
 }
 
 /* Reads the neighbours of this rank and the weights of the edges. */
-static tlc_status read_graph(tlc_mpi_making *m, row *r, int *weighted)
+static tlc_status read_graph(tlc_mpi_making *m, const tlc_mail *memory, row *r, int *weighted)
 {
+    MPI_Comm comm = m->cfg.comm;
     int topology = MPI_UNDEFINED, in = 0, out = 0;
 
-    MPI_Topo_test(m->comm, &topology);
+    if (tlc_mpi_make_local(m, MPI_Topo_test(comm, &topology), "MPI_Topo_test"))
+        return m->status;
     if (topology != MPI_DIST_GRAPH)
         return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "the communicator has no distributed graph");
-    if (MPI_Dist_graph_neighbors_count(m->comm, &in, &out, weighted) != MPI_SUCCESS)
-        return TLC_ERR_TRANSPORT;
-    tlc_status status = take_row(&m->handle->mail, r, (size_t)in, (size_t)out);
-    if (status)
-        return status;
-    if (MPI_Dist_graph_neighbors(m->comm, in, r->neighbour, r->in_weight, out, r->target, r->out_weight) != MPI_SUCCESS)
-        return TLC_ERR_TRANSPORT;
+    if (tlc_mpi_make_local(m, MPI_Dist_graph_neighbors_count(comm, &in, &out, weighted),
+                           "MPI_Dist_graph_neighbors_count"))
+        return m->status;
+    if (take_row(memory, r, (size_t)in, (size_t)out))
+        return tlc_mpi_make_refuse(m, TLC_ERR_NOMEM, "%s", tlc_status_string(TLC_ERR_NOMEM));
+    if (tlc_mpi_make_local(m,
+                           MPI_Dist_graph_neighbors(comm, in, r->neighbour, r->in_weight, out, r->target,
+                                                    r->out_weight),
+                           "MPI_Dist_graph_neighbors"))
+        return m->status;
     for (int i = 0; i < out && !*weighted; i++)
         r->out_weight[i] = 0;
     for (int i = 0; i < in; i++) {
@@ -155,46 +165,92 @@ static tlc_status read_graph(tlc_mpi_making *m, row *r, int *weighted)
     return check_edges(m, r, (size_t)out);
 }
 
-/* The row of W: from the weights of edges, or Metropolis weights. All ranks call it. */
-static tlc_status weigh(const tlc_mpi_making *m, row *r, int weighted)
+/* The row of W: from the weights of edges, or Metropolis weights. All ranks call it: a graph has weights on all of them
+ * or on none. */
+static tlc_status weigh(tlc_mpi_making *m, row *r, int weighted)
 {
     int degree = (int)r->degree;
     double own = 1;
 
-    if (!weighted && MPI_Neighbor_allgather(&degree, 1, MPI_INT, r->in_weight, 1, MPI_INT, m->comm) != MPI_SUCCESS)
-        return TLC_ERR_TRANSPORT;
-    if (!r->weight) /* all ranks have one */
-        return TLC_ERR_NOMEM;
+    if (!weighted &&
+        tlc_mpi_make_check(m, MPI_Neighbor_allgather(&degree, 1, MPI_INT, r->in_weight, 1, MPI_INT, m->comm),
+                           "MPI_Neighbor_allgather"))
+        return m->status;
+    /* NOLINTBEGIN(clang-analyzer-core.NullDereference): where a rank has no room for its row, no rank gets here */
+    const tlc_float_mode mode = tlc_float_enter(); /* weights have the same bits on both sides of an edge */
     for (size_t i = 0; i < r->degree; i++) {
         const int larger = r->in_weight[i] > degree ? r->in_weight[i] : degree;
         r->weight[i] = weighted ? (double)r->in_weight[i] / TLC_MPI_WEIGHT_ONE : 1 / (1 + (double)larger);
         own -= r->weight[i];
     }
     r->weight[r->degree] = own < 0 && own > -1e-6 ? 0 : own; /* rounding */
+    tlc_float_leave(mode);
+    /* NOLINTEND(clang-analyzer-core.NullDereference) */
     return TLC_OK;
 }
 
 /* ---- make -------------------------------------------------------------------------------------------------------- */
 
-/* Neighbours compare what they have, and all hear what was found. */
-static tlc_status greet_all(tlc_mpi_making *m, tlc_mpi **out, tlc_mpi *h)
+/* Room for all hellos, on all ranks: one that lacks it could neither send nor receive, and others would wait. */
+static tlc_status make_room(tlc_mpi_making *m, tlc_mpi *h, const row *r)
 {
+    tlc_message hello = {NULL, 0};
+
+    m->status = tlc_gossip_hello(h->object.gossip, 0, &hello);
+    const uint64_t len = hello.len;
+    if (tlc_mpi_make_check(m, MPI_Neighbor_allgather(&len, 1, MPI_UINT64_T, r->hello, 1, MPI_UINT64_T, m->comm),
+                           "MPI_Neighbor_allgather"))
+        return m->status;
+    tlc_status status = tlc_mail_reserve(&h->mail, &h->sends, h->peers, hello.len);
+    for (size_t i = 0; i < h->peers && !status; i++)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): as in weigh */
+        status = r->hello[i] > SIZE_MAX ? TLC_ERR_NOMEM : tlc_box_reserve(&h->mail, &h->box[i], (size_t)r->hello[i]);
+    if (status)
+        (void)tlc_mpi_make_refuse(m, status, "%s", tlc_status_string(status));
+    return tlc_mpi_agree(m);
+}
+
+/* Neighbours compare what they have, and all hear what was found. */
+static tlc_status greet_all(tlc_mpi_making *m, tlc_mpi *h, const row *r)
+{
+    tlc_status status = make_room(m, h, r);
+
+    if (status)
+        return status;
     m->status = tlc_mpi_gossip_hello(h, 0);
     (void)tlc_mpi_outcome(h, &m->found);
     m->found.tensor = TLC_ALL;
-    tlc_status status = tlc_mpi_agree(m);
+    return h->mail.error ? tlc_mpi_make_tell(m) : tlc_mpi_agree(m);
+}
+
+/* Makes a node of a row of W, which all ranks have. */
+static tlc_status make_node(tlc_mpi_making *m, tlc_gossip_kind kind, const char *text, const row *r,
+                            const float *const *model, tlc_mpi **out)
+{
+    tlc_mpi *h = NULL;
+
+    tlc_mpi_make_peers(m, r->degree, 0, r->neighbour);
+    if (!m->status)
+        m->status = tlc_gossip_create(&m->handle->object.gossip, &m->exchange, kind, (uint32_t)m->rank, r->node,
+                                      r->weight, r->degree, m->cfg.tensors, m->cfg.count, model);
+    tlc_status status = tlc_mpi_make_end(m, text, 1, &h);
+    if (status)
+        return status;
+    status = greet_all(m, h, r);
+    if (!status)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): ranks that met all have a place for the handle */
+        *out = h;
+    if (m->error)
+        h->mail.error = m->error;
     if (status)
         tlc_mpi_destroy(h);
-    else
-        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): calls that refuse do not return TLC_OK */
-        *out = h;
     return status;
 }
 
 tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_gossip_kind kind,
                                  const float *const *model)
 {
-    tlc_mpi *h = NULL;
+    const char *text = kind == TLC_GOSSIP_ECD ? "gossip (ECD)" : "gossip (DCD)";
     tlc_mpi_making m;
     row r = {.degree = 0};
     int weighted = 0;
@@ -202,26 +258,18 @@ tlc_status tlc_mpi_gossip_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_g
 
     if (status)
         return status;
+    const tlc_mail memory = {.alloc = m.exchange.alloc};
     m.exchange.workers = (uint32_t)m.ranks;
     if (!out)
         (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM, "the place for the handle is NULL");
     if (!m.status)
-        m.status = read_graph(&m, &r, &weighted);
-    status = tlc_mpi_agree(&m);
+        m.status = read_graph(&m, &memory, &r, &weighted);
+    status = tlc_mpi_make_meet(&m, text);
     if (!status)
-        status = m.status = weigh(&m, &r, weighted);
-    if (status) {
-        if (m.handle)
-            free_row(&m.handle->mail, &r);
-        return tlc_mpi_make_fail(&m, status);
-    }
-    tlc_mpi_make_peers(&m, r.degree, 0, r.neighbour);
-    if (!m.status)
-        m.status = tlc_gossip_create(&m.handle->object.gossip, &m.exchange, kind, (uint32_t)m.rank, r.node, r.weight,
-                                     r.degree, m.cfg.tensors, m.cfg.count, model);
-    free_row(&m.handle->mail, &r);
-    status = tlc_mpi_make_end(&m, kind == TLC_GOSSIP_ECD ? "gossip (ECD)" : "gossip (DCD)", 1, &h);
-    return status ? status : greet_all(&m, out, h);
+        status = weigh(&m, &r, weighted);
+    status = status ? tlc_mpi_make_fail(&m, status) : make_node(&m, kind, text, &r, model, out);
+    free_row(&memory, &r);
+    return status;
 }
 
 /* The neighbours of this rank in a graph. */
@@ -241,10 +289,10 @@ static tlc_status take_neighbours(const tlc_mail *memory, const tlc_graph *graph
     return status;
 }
 
-/* The status of all ranks: the largest one, or TLC_ERR_PARAM if they do not have the same graph. */
-static tlc_status agree_on_graph(tlc_mail *memory, const tlc_graph *graph, tlc_status own)
+/* TLC_ERR_PARAM, on all ranks: they do not have the same graph. */
+static tlc_status agree_on_graph(tlc_mpi_making *m, const tlc_graph *graph)
 {
-    uint64_t p, numbers[9];
+    uint64_t p, numbers[8];
 
     memcpy(&p, &graph->p, sizeof p);
     const uint64_t fields[] = {graph->kind, graph->rows, p, graph->seed};
@@ -252,39 +300,48 @@ static tlc_status agree_on_graph(tlc_mail *memory, const tlc_graph *graph, tlc_s
         numbers[i] = fields[i];
         numbers[4 + i] = ~fields[i];
     }
-    numbers[8] = own;
-    if (tlc_mail_check(memory, MPI_Allreduce(MPI_IN_PLACE, numbers, 9, MPI_UINT64_T, MPI_MAX, memory->comm)))
-        return TLC_ERR_TRANSPORT;
-    for (size_t i = 0; i < 4 && !numbers[8]; i++)
+    if (tlc_mpi_make_check(m, MPI_Allreduce(MPI_IN_PLACE, numbers, 8, MPI_UINT64_T, MPI_MAX, m->comm), "MPI_Allreduce"))
+        return m->status;
+    for (size_t i = 0; i < 4; i++)
         if (numbers[i] != ~numbers[4 + i])
             return TLC_ERR_PARAM;
-    return (tlc_status)numbers[8];
+    return TLC_OK;
 }
 
 tlc_status tlc_mpi_graph_create(MPI_Comm comm, const tlc_graph *graph, MPI_Comm *out)
 {
     tlc_graph ours = {.kind = TLC_GRAPH_RING};
     int *volatile unweighted = MPI_UNWEIGHTED; /* volatile: gcc would take it for the address of an array */
-    int rank, ranks;
-    tlc_mail memory = {.comm = comm};
+    const tlc_mail memory = {.alloc = {NULL, NULL, NULL}};
+    tlc_mpi_config cfg;
+    tlc_mpi_making m;
+    MPI_Comm made = MPI_COMM_NULL;
     row r = {.degree = 0};
 
-    if (comm == MPI_COMM_NULL)
-        return TLC_ERR_PARAM;
-    MPI_Comm_rank(comm, &rank);
-    MPI_Comm_size(comm, &ranks);
-    tlc_status status = graph && out && tlc_import(&ours, sizeof ours, graph) ? TLC_OK : TLC_ERR_PARAM;
+    (void)tlc_mpi_config_init(&cfg, sizeof cfg, comm);
+    tlc_status status = tlc_mpi_make_import(&m, &cfg, NULL);
+    if (status)
+        return status;
+    m.status = graph && out && tlc_import(&ours, sizeof ours, graph) ? TLC_OK : TLC_ERR_PARAM;
     ours.struct_size = sizeof ours;
-    ours.nodes = (uint32_t)ranks;
+    ours.nodes = (uint32_t)m.ranks;
+    if (!m.status)
+        m.status = take_neighbours(&memory, &ours, m.rank, &r);
+    status = tlc_mpi_make_meet(&m, "the graph of a communicator");
     if (!status)
-        status = take_neighbours(&memory, &ours, rank, &r);
-    status = agree_on_graph(&memory, &ours, status);
+        status = agree_on_graph(&m, &ours);
     if (!status) {
         const int degree = (int)r.degree;
-        status = tlc_mail_check(&memory,
-                                MPI_Dist_graph_create_adjacent(comm, degree, r.neighbour, unweighted, degree,
-                                                               r.neighbour, unweighted, MPI_INFO_NULL, 0, out));
+        status = tlc_mpi_make_check(&m,
+                                    MPI_Dist_graph_create_adjacent(m.comm, degree, r.neighbour, unweighted, degree,
+                                                                   r.neighbour, unweighted, MPI_INFO_NULL, 0, &made),
+                                    "MPI_Dist_graph_create_adjacent");
     }
+    if (!status)
+        /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): ranks that met all have a place for it */
+        *out = made;
+    if (!m.error)
+        (void)MPI_Comm_free(&m.comm);
     free_row(&memory, &r);
     return status;
 }

@@ -153,29 +153,45 @@ static void make(tlc_mpi_making *m, int first_server)
     h->answers = tlc_mail_take(&h->mail, h->keep + 1, sizeof *h->answers);
     h->given = tlc_mail_take(&h->mail, h->peers, 1);
     h->told = tlc_mail_take(&h->mail, h->peers, 1);
-    m->status = !h->answers || !h->given || !h->told
-                    ? TLC_ERR_NOMEM
-                    : tlc_server_create(&h->object.server, &m->exchange, (uint32_t)(m->rank - first_server),
-                                        m->cfg.tensors, m->cfg.count);
+    tlc_status status = h->answers && h->given && h->told ? TLC_OK : TLC_ERR_NOMEM;
+    for (uint32_t i = 0; i < h->keep && !status; i++)
+        status = tlc_mail_reserve(&h->mail, &h->answers[i], h->peers, 0);
+    m->status = status ? tlc_mpi_make_refuse(m, TLC_ERR_NOMEM, "%s", tlc_status_string(TLC_ERR_NOMEM))
+                       : tlc_server_create(&h->object.server, &m->exchange, (uint32_t)(m->rank - first_server),
+                                           m->cfg.tensors, m->cfg.count);
     for (size_t i = 0; i < h->peers && !m->status; i++)
         tlc_mpi_server_reopen(h, i);
 }
 
+/* Why this handle cannot be the worker of a server on its rank; NULL: it can. Others do not wait for such a server. */
+static const char *unfit(const tlc_mpi *worker)
+{
+    if (!tlc_mpi_is_worker(worker))
+        return "worker is not the handle of a worker";
+    if (worker->pair)
+        return "worker has a server already";
+    if (worker->state == TLC_MPI_BROKEN)
+        return "worker is of no use any more";
+    return worker->both ? NULL : "worker is given, but its rank is no server";
+}
+
 tlc_status tlc_mpi_server_create(tlc_mpi **out, const tlc_mpi_config *cfg, tlc_mpi *worker)
 {
+    const char *why = worker ? unfit(worker) : NULL;
     tlc_mpi_making m;
 
-    if (worker && (!tlc_mpi_is_worker(worker) || worker->pair))
-        return tlc_mpi_make_alone(cfg, worker->pair ? "worker has a server already"
-                                                    : "worker is not the handle of a worker");
+    if (why)
+        return tlc_mpi_make_alone(cfg, why);
     tlc_status status = tlc_mpi_make_begin(&m, &role, cfg, worker);
     if (status)
         return status;
     const tlc_mpi_places places = tlc_mpi_places_of(&m);
-    if (places.is_both != (worker != NULL))
-        (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM,
-                                  worker ? "worker is given, but this rank is not a worker"
-                                         : "this rank is a worker, too, and gives its handle as `worker`");
+    if (places.is_both && !worker) { /* if there is one, the others wait on its communicator, which is not known */
+        (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM, "this rank is a worker, too, and gives its handle as `worker`");
+        return tlc_mpi_make_fail(&m, tlc_mpi_make_tell(&m));
+    }
+    if (worker && !places.is_both)
+        (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM, "worker is given, but this rank is not a worker");
     make(&m, places.first_server);
     /* the first comparison, if a rank is both, was that of its worker */
     return tlc_mpi_make_end(&m, places.kind, places.any_both && !places.is_both ? 2 : 1, out);
@@ -206,6 +222,8 @@ static tlc_status wait_for_room(tlc_mpi *h, tlc_sends *answers)
     while (!status && !done) {
         status = tlc_mail_test(&h->mail, answers, &done);
         (void)tlc_mpi_progress(&h->pair, 1);
+        if (!status && h->state == TLC_MPI_BROKEN) /* with its worker */
+            status = h->result;
         if (!done)
             tlc_mpi_idle();
     }

@@ -107,6 +107,8 @@ tlc_status tlc_mpi_worker_create(tlc_mpi **out, const tlc_mpi_config *cfg)
         (void)tlc_mpi_make_refuse(&m, TLC_ERR_PARAM, "this rank is not a worker: workers are ranks 0 to %u",
                                   m.exchange.workers - 1);
     tlc_mpi_make_peers(&m, m.exchange.servers, places.first_server, NULL);
+    if (m.handle)
+        m.handle->both = places.is_both;
     if (!m.status)
         m.status = tlc_worker_create(&m.handle->object.worker, &m.exchange, (uint32_t)m.rank, m.cfg.tensors,
                                      m.cfg.count);

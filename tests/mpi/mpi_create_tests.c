@@ -36,6 +36,10 @@ static void other_answers(scene *s)
 {
     s->exchange.pull = "natural";
 }
+static void other_reserve(scene *s)
+{
+    s->exchange.reserve = "natural";
+}
 static void other_codec_of_tensor(scene *s)
 {
     s->tensors[1].push = "natural";
@@ -78,6 +82,7 @@ static void differences(void)
         return;
     differs(other_codec, TLC_ALL, "pushes have the codec sbc", "pushes have the codec 3lc");
     differs(other_answers, TLC_ALL, "answers have the codec natural", "answers have the codec 3lc");
+    differs(other_reserve, TLC_ALL, "the codecs in reserve are natural", "the codecs in reserve are none");
     differs(other_codec_of_tensor, 1, "pushes of fc have the codec natural",
             "pushes of fc have the codec of the configuration");
     differs(other_size, 1, "fc has 401 values", "fc has 400 values");
@@ -224,6 +229,25 @@ static void other_calls(void)
     require_status(tlc_mpi_config_init(&s.cfg, 0, MPI_COMM_WORLD), TLC_ERR_PARAM);
 }
 
+/* What create has to say of a handle that is made: nothing, or advice. */
+static void advice(void)
+{
+    tlc_mpi *h = NULL;
+    scene s;
+
+    scene_set(&s);
+    snprintf(s.found.sentence, sizeof s.found.sentence, "as before");
+    require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
+    require(strcmp(s.found.sentence, "as before") == 0);
+    tlc_mpi_destroy(h);
+    scene_set(&s);
+    s.exchange.pull = "topk:p=0.0001";
+    require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
+    require(s.found.status == TLC_OK && s.found.rank == TLC_NOBODY && strstr(s.found.sentence, "sends too little"));
+    tlc_mpi_destroy(h);
+    require(!s.memory.used);
+}
+
 /* The last rank has memory for one allocation more each time. In the end that is enough, and a step works. */
 static void no_memory(void)
 {
@@ -241,13 +265,14 @@ static void no_memory(void)
     }
     require(allocations > 5);
     scene_memory(&s, 0); /* no step can end now, if it needs room for messages of others; with room it goes on */
-    tlc_status status = tlc_mpi_allreduce_start(h, s.grads, 1, s.out);
-    if (ranks == 1)
-        require_status(status, TLC_OK);
-    else {
-        require_status(status, TLC_ERR_NOMEM);
-        require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_ERR_NOMEM); /* it is of no use any more */
-    }
+    require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_OK);
+    require_status(tlc_mpi_wait(h), ranks == 1 ? TLC_OK : TLC_ERR_NOMEM);
+    scene_memory(&s, -1);
+    if (ranks > 1)
+        require_status(tlc_mpi_wait(h), TLC_OK);
+    scene_memory(&s, 0); /* the room is kept */
+    require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_OK);
+    require_status(tlc_mpi_wait(h), TLC_OK);
     scene_memory(&s, -1);
     tlc_mpi_destroy(h);
     require(!s.memory.used);
@@ -280,6 +305,7 @@ const mpi_test create_tests[] = {
     {"a rank that differs", differences},
     {"a rank that is wrong", wrong_alone},
     {"ranks that call something else", other_calls},
+    {"advice", advice},
     {"a rank without memory", no_memory},
     {"a server that is not made", server_not_made},
     {NULL, NULL},

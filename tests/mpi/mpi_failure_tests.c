@@ -118,6 +118,10 @@ static void turns(void)
     require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_OK);
     REFUSED(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_ERR_ORDER, TLC_ALL,
             "tlc_mpi_allreduce_start was called before tlc_mpi_wait has ended the last step");
+    require_status(tlc_mpi_progress(&h, 1),
+                   TLC_OK); /* alone, a rank ends the step here, but its result was not taken */
+    REFUSED(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_ERR_ORDER, TLC_ALL,
+            "tlc_mpi_allreduce_start was called before tlc_mpi_wait has ended the last step");
     require_status(tlc_mpi_wait(h), TLC_OK);
     tlc_outcome found = {.struct_size = sizeof found};
     require_status(tlc_mpi_outcome(h, &found), TLC_OK);
@@ -161,9 +165,21 @@ static void waits_for_itself(void)
             "tlc_mpi_server_start was called before tlc_mpi_server_answer");
     REFUSED(tlc_mpi_wait(server), TLC_ERR_ORDER, TLC_ALL,
             "tlc_mpi_wait was called, but tlc_mpi_server_answer comes first");
+    const float *const nothing[8] = {NULL};
+    if (tlc_server_parts(tlc_mpi_server_object(server)))
+        require_status(tlc_mpi_server_answer(server, nothing), TLC_ERR_PARAM); /* nothing was sent */
     require_status(tlc_mpi_server_answer(server, NULL), TLC_OK);
     require_status(tlc_mpi_wait(worker), TLC_OK);
     require_status(tlc_mpi_worker_start(worker, s.grads, 1, s.out), TLC_OK);
+    if (ranks == 1) { /* progress ends the server's step: it needs no wait, and the next one may start */
+        require_status(tlc_mpi_server_start(server), TLC_OK);
+        for (int i = 0; i < 3; i++)
+            require_status(tlc_mpi_progress(both, 2), TLC_OK);
+        require_status(tlc_mpi_server_answer(server, NULL), TLC_OK);
+        require_status(tlc_mpi_wait(worker), TLC_OK);
+        require_status(tlc_mpi_worker_start(worker, s.grads, 1, s.out), TLC_OK);
+        require_status(tlc_mpi_server_start(server), TLC_OK);
+    }
     tlc_mpi_destroy(worker); /* in the middle of a step */
     tlc_mpi_destroy(server);
     require(!s.memory.used);

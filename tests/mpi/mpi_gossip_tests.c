@@ -186,6 +186,25 @@ static void refusals(void)
     }
 }
 
+/* Only the second edge of rank 0 goes one way. */
+static void one_way(void)
+{
+    const int others[] = {1, 2}, first[] = {0};
+    const int in = rank == 0 || rank == 1 || rank == 2, out = rank == 0 ? 2 : rank == 1;
+    int *volatile unweighted = MPI_UNWEIGHTED; /* volatile: gcc would take it for the address of an array */
+    tlc_outcome found;
+    tlc_mpi *h = NULL;
+    MPI_Comm comm;
+
+    if (ranks < 3)
+        return;
+    MPI_Dist_graph_create_adjacent(MPI_COMM_WORLD, in, rank ? first : others, unweighted, out, rank ? first : others,
+                                   unweighted, MPI_INFO_NULL, 0, &comm);
+    require_status(try(comm, 2, &h, &found), TLC_ERR_PARAM);
+    require(strcmp(found.sentence, "rank 0: an edge goes from this rank to rank 2, and none comes back") == 0);
+    MPI_Comm_free(&comm);
+}
+
 /* A graph that one rank cannot make, or that is not the same everywhere: no rank is left waiting. */
 static void bad_graphs(void)
 {
@@ -216,6 +235,7 @@ const mpi_test gossip_tests[] = {
     {"gossip on four graphs", graphs},
     {"weights of a graph", weights},
     {"graphs and models that do not fit", refusals},
+    {"an edge that goes one way", one_way},
     {"graphs that cannot be made", bad_graphs},
     {NULL, NULL},
 };

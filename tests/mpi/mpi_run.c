@@ -40,6 +40,8 @@ int main(int argc, char **argv)
     run(message_tests);
     run(create_tests);
     run(failure_tests);
+    run(kinds_tests);
+    run(mode_tests);
     if (rank == 0)
         printf("1..%d\n", number);
     MPI_Finalize();

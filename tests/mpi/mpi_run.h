@@ -24,7 +24,7 @@ typedef struct mpi_test {
 
 /* each up to NULL */
 extern const mpi_test allreduce_tests[], server_tests[], gossip_tests[], message_tests[], create_tests[],
-    failure_tests[];
+    failure_tests[], kinds_tests[], mode_tests[];
 
 /* The same text on all ranks. */
 void require_same_text(const char *text);

@@ -53,9 +53,9 @@ void require_all_told(const scene *s, tlc_status got, tlc_status status, uint32_
                       const char *sentence)
 {
     require_status(got, status);
-    require(s->found.status == status && s->found.cause == status);
-    require(s->found.rank == at_fault && s->found.tensor == tensor);
     if (rank == 0 && strcmp(s->found.sentence, sentence) != 0)
         fprintf(stderr, "\"%s\" instead of \"%s\"\n", s->found.sentence, sentence);
+    require(s->found.status == status && s->found.cause == status);
+    require(s->found.rank == at_fault && s->found.tensor == tensor);
     require(strcmp(s->found.sentence, sentence) == 0);
 }

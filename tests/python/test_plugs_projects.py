@@ -5,6 +5,7 @@ import json
 import os
 import tempfile
 import unittest
+import unittest.mock
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -159,7 +160,8 @@ class Slime(unittest.TestCase):
         import zstandard
         from threelc.plugs import slime
 
-        (self.folder / "link" / "weight_v000009.3lc").touch()  # of a run before
+        for name in "weight_v000009.3lc", "weight_v000009.3lc.77":  # of a run before, and of one that was killed
+            (self.folder / "link" / name).touch()
         slime.publish(None, str(self.folder / "trainer"), [])
         self.assertEqual(list((self.folder / "link").iterdir()), [])
         made = [self.version(number) for number in (1, 2)]
@@ -181,6 +183,30 @@ class Slime(unittest.TestCase):
                         self.assertEqual(zstandard.ZstdDecompressor().decompress(packed), xors[name])
             files = sum(path.stat().st_size for path in target.glob("*.safetensors"))
             self.assertLess((self.folder / "link" / f"{target.name}.3lc").stat().st_size, files)
+
+    def test_names_outlast_a_power_cut(self):
+        """Each file is on the disk before it has its name, and the name before the next file: the index is the last."""
+        from threelc.plugs import slime
+
+        calls = []
+
+        def sync(fd, real=os.fsync):
+            path = Path(os.readlink(f"/proc/self/fd/{fd}"))
+            calls.append(("sync", "folder" if path.is_dir() else path.name.rsplit(".", 1)[0]))
+            real(fd)
+
+        def replace(beside, path, real=os.replace):
+            calls.append(("name", path.name))
+            real(beside, path)
+
+        target = self.version(1)[0]
+        with unittest.mock.patch("os.fsync", sync), unittest.mock.patch("os.replace", replace):
+            slime.publish(None, str(target), [])
+            slime.receive(str(self.folder / "engine"), 1)
+        names = ["weight_v000001.3lc", *sorted(path.name for path in target.glob("*.safetensors")),
+                 "model.safetensors.index.json"]
+        self.assertEqual(calls, [call for name in names
+                                 for call in (("sync", name), ("name", name), ("sync", "folder"))])
 
     def test_what_is_no_version_is_refused(self):
         from threelc import CorruptError

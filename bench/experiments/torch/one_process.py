@@ -12,7 +12,6 @@ OPTIONS = one_process_options()
 if __name__ == "__main__":
     OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
 
-import os  # noqa: E402
 import time  # noqa: E402
 from dataclasses import replace  # noqa: E402
 from typing import Any, Dict, List, Sequence, Tuple  # noqa: E402
@@ -21,7 +20,7 @@ import torch  # noqa: E402
 
 import images  # noqa: E402
 from models import ResNet20  # noqa: E402
-from training import add_row, check_codecs, rate  # noqa: E402
+from training import add_row, check_codecs, rate, take_place  # noqa: E402
 from workers import GpuWorkers, Gradients, Workers  # noqa: E402
 import threelc.exchange as exchange  # noqa: E402
 
@@ -265,7 +264,7 @@ def optimizer_of(parameters: Sequence[torch.nn.Parameter], o: Any) -> torch.opti
 
 def save(o: Any, done: Dict[str, Any]) -> None:
     torch.save(done, f"{o.checkpoint}.new")
-    os.replace(f"{o.checkpoint}.new", o.checkpoint)
+    take_place(o.checkpoint)
 
 
 def train(o: Any) -> None:

@@ -185,13 +185,23 @@ class Progress:
             self._bar.close()
 
 
+def take_place(path: Any) -> None:
+    """The file PATH.new takes the place of PATH. After a power cut one of them is there, and whole."""
+    with open(f"{path}.new", "rb") as file:
+        os.fsync(file.fileno())
+    os.replace(f"{path}.new", path)
+    folder = os.open(Path(path).parent, os.O_RDONLY)
+    os.fsync(folder)
+    os.close(folder)
+
+
 def save(o: Any, exchange: Exchange, row: Dict[str, Any]) -> None:
     """Each rank writes its file; it takes the place of the last one when it is complete."""
     o.checkpoint.mkdir(parents=True, exist_ok=True)
     path = o.checkpoint / f"rank{dist.get_rank()}.pt"
     torch.save({"options": settings(o), "row": row, "exchange": exchange.state_dict()}, f"{path}.new")
     dist.barrier()  # all or none, but for a crash in the next line
-    os.replace(f"{path}.new", path)
+    take_place(path)
 
 
 def restore(o: Any, exchange: Exchange) -> Dict[str, Any]:

@@ -15,6 +15,7 @@ model.safetensors.index.json, and "files": name -> {"metadata": that of the file
 """
 from __future__ import annotations
 
+import errno
 import json
 import os
 import re
@@ -50,7 +51,7 @@ def publish(args: Any, version_dir: str, rollout_engines: Any) -> None:
         return
     folder, source = _folder(), Path(version_dir)
     if not source.name.startswith("weight_v"):
-        for stale in folder.glob(f"weight_v*{_ENDING}"):
+        for stale in folder.glob(f"weight_v*{_ENDING}*"):  # also what a run that was killed has left beside
             stale.unlink()
         return
     index = json.loads((source / _INDEX).read_bytes())
@@ -122,9 +123,18 @@ def _rank() -> int:
 
 
 def _write(path: Path, data: bytes) -> None:
+    """When this returns, the file and its name outlast a power cut."""
     beside = path.with_name(f"{path.name}.{os.getpid()}")
     with open(beside, "wb") as file:
         file.write(data)
         file.flush()
         os.fsync(file.fileno())
     os.replace(beside, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    except OSError as error:
+        if error.errno not in (errno.EINVAL, errno.ENOTSUP):  # not every file system can
+            raise
+    finally:
+        os.close(folder)

@@ -1,0 +1,26 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * A fake of MPI in one process: ranks are threads that take turns, so a run is the same each time. One call of one rank
+ * may fail. Ranks that wait for each other for ever are found: after a failure MPI tells them, as an MPI does that
+ * notices; without one the test fails. So do collective calls that differ between ranks, and requests that nobody ends.
+ */
+#ifndef TLC_TEST_FAKE_MPI_H
+#define TLC_TEST_FAKE_MPI_H
+
+#include <mpi.h>
+
+enum { FAKE_RANKS = 4 };
+
+typedef struct fake_fault {
+    int rank, call; /* the call of this rank that fails, from 1 on; 0: none */
+    int is_mute;    /* MPI has no sentences */
+} fake_fault;
+
+/* Runs `play` on all ranks to its end. Returns how many calls the rank of the fault has made, or -1: one failed. */
+int fake_run(int ranks, fake_fault fault, void (*play)(int rank, int ranks));
+
+MPI_Comm fake_world(void);
+
+/* Has this rank been told that MPI fails? */
+int fake_was_told(void);
+#endif

@@ -1,0 +1,371 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Each call of MPI fails once on each rank: all ranks end, with a status and a sentence, and keep no memory. Without a
+ * failure no ranks wait for each other. So it is when a rank has no memory to make its handle.
+ */
+#include "../support/support.h"
+#include "fake_mpi.h"
+#include <threelc/mpi.h>
+#include <unistd.h>
+
+enum { RANKS = 3, SECONDS_MAX = 100 };
+
+static int steps;           /* that ranks make */
+static int poor, most = -1; /* this rank has memory for so many allocations; -1: all ranks have it for any number */
+static int refused;         /* ranks that were told so */
+
+/* ---- one rank ---------------------------------------------------------------------------------------------------- */
+
+typedef struct heap {
+    int used, left; /* allocations; left -1: any number */
+} heap;
+
+static void *take(void *opaque, size_t size)
+{
+    heap *h = opaque;
+    void *memory = h->left ? malloc(size) : NULL;
+
+    h->left -= h->left > 0;
+    h->used += memory != NULL;
+    return memory;
+}
+
+static void give_back(void *opaque, void *memory)
+{
+    heap *h = opaque;
+
+    h->used -= memory != NULL;
+    free(memory);
+}
+
+typedef struct scene {
+    heap memory;
+    tlc_tensor tensors[2];
+    tlc_exchange_config exchange;
+    tlc_mpi_config cfg;
+    tlc_outcome found;
+    float values[40];
+    const void *grads[2];
+    void *out[2];
+} scene;
+
+static void scene_set(scene *s, int rank, uint32_t workers, uint32_t servers)
+{
+    *s = (scene){.memory.left = rank == poor ? most : -1, .found.struct_size = sizeof s->found};
+    for (int i = 0; i < 2; i++) {
+        s->tensors[i] = (tlc_tensor){.struct_size = sizeof *s->tensors,
+                                     .name = i ? "fc" : "conv",
+                                     .n = i ? 40 : 30,
+                                     .only = TLC_NOBODY};
+        s->grads[i] = s->out[i] = s->values;
+    }
+    require_status(tlc_exchange_config_init(&s->exchange, sizeof s->exchange), TLC_OK);
+    s->exchange.workers = workers;
+    s->exchange.servers = servers;
+    s->exchange.alloc = (tlc_allocator){take, give_back, &s->memory};
+    require_status(tlc_mpi_config_init(&s->cfg, sizeof s->cfg, fake_world()), TLC_OK);
+    s->cfg.exchange = &s->exchange;
+    s->cfg.tensors = s->tensors;
+    s->cfg.count = 2;
+    s->cfg.outcome = &s->found;
+    s->cfg.chunk = 16;
+}
+
+/* Does a create that failed say why? */
+static tlc_status created(const scene *s, tlc_status status)
+{
+    refused += status == TLC_ERR_NOMEM;
+    require(!status || fake_was_told() || s->found.status == TLC_ERR_TRANSPORT ||
+            (most >= 0 && status == TLC_ERR_NOMEM));
+    require(!status || (s->found.status == status && s->found.sentence[0]));
+    return status;
+}
+
+/* Does a call that failed say why? */
+static tlc_status went(const tlc_mpi *h, tlc_status status)
+{
+    tlc_outcome found = {.struct_size = sizeof found};
+
+    require_status(tlc_mpi_outcome(h, &found), TLC_OK);
+    require(!status || (found.status == status && found.sentence[0]));
+    return status;
+}
+
+static void close_scene(const scene *s)
+{
+    require(!s->memory.used);
+}
+
+/* ---- what ranks do ----------------------------------------------------------------------------------------------- */
+
+static void play_steps(scene *s, tlc_mpi *h)
+{
+    tlc_status status = TLC_OK;
+
+    for (int i = 0; i < steps && !status; i++) {
+        status = went(h, tlc_mpi_allreduce_start(h, s->grads, 1, s->out));
+        if (!status)
+            status = went(h, tlc_mpi_wait(h));
+    }
+    tlc_mpi_destroy(h);
+    close_scene(s);
+}
+
+static void play_allreduce(int rank, int ranks)
+{
+    tlc_mpi *h = NULL;
+    scene s;
+
+    (void)ranks;
+    scene_set(&s, rank, 0, 0);
+    if (created(&s, tlc_mpi_allreduce_create(&h, &s.cfg)))
+        close_scene(&s);
+    else
+        play_steps(&s, h);
+}
+
+static void play_gather(int rank, int ranks)
+{
+    tlc_mpi *h = NULL;
+    scene s;
+
+    (void)ranks;
+    scene_set(&s, rank, 0, 0);
+    s.exchange.gather = 1;
+    if (created(&s, tlc_mpi_allreduce_create(&h, &s.cfg)))
+        close_scene(&s);
+    else
+        play_steps(&s, h);
+}
+
+static tlc_status keep_still(void *arg, const tlc_allreduce *a, float *const *delta)
+{
+    tlc_part part = {.struct_size = sizeof part};
+
+    (void)arg;
+    for (size_t i = 0; !tlc_allreduce_part(a, i, &part); i++)
+        memset(delta[i], 0, part.n * sizeof *delta[i]);
+    return TLC_OK;
+}
+
+static void play_owners(int rank, int ranks)
+{
+    tlc_mpi *h = NULL;
+    scene s;
+
+    (void)ranks;
+    scene_set(&s, rank, 0, 0);
+    if (created(&s, tlc_mpi_owners_create(&h, &s.cfg, keep_still, NULL)))
+        close_scene(&s);
+    else
+        play_steps(&s, h);
+}
+
+static void play_worker(scene *s)
+{
+    tlc_mpi *h = NULL;
+    tlc_status status = created(s, tlc_mpi_worker_create(&h, &s->cfg));
+
+    for (int i = 0; i < steps && !status; i++) {
+        status = went(h, tlc_mpi_worker_start(h, s->grads, 1, s->out));
+        if (!status)
+            status = went(h, tlc_mpi_wait(h));
+    }
+    tlc_mpi_destroy(h);
+}
+
+/* The last rank serves the others. */
+static void play_apart(int rank, int ranks)
+{
+    tlc_mpi *h = NULL;
+    scene s;
+
+    scene_set(&s, rank, (uint32_t)ranks - 1, 1);
+    if (rank < ranks - 1)
+        play_worker(&s);
+    else {
+        if (!created(&s, tlc_mpi_server_create(&h, &s.cfg, NULL)))
+            (void)went(h, tlc_mpi_server_run(h, NULL, NULL));
+        tlc_mpi_destroy(h);
+    }
+    close_scene(&s);
+}
+
+/* The last rank is a worker, too. It ends with the worker or the server first. */
+static void play_both(int rank, int ranks, int server_first)
+{
+    tlc_mpi *worker = NULL, *server = NULL;
+    scene s;
+
+    scene_set(&s, rank, (uint32_t)ranks, 1);
+    if (rank < ranks - 1) {
+        play_worker(&s);
+        close_scene(&s);
+        return;
+    }
+    tlc_status status = created(&s, tlc_mpi_worker_create(&worker, &s.cfg));
+    if (!status)
+        status = created(&s, tlc_mpi_server_create(&server, &s.cfg, worker));
+    for (int i = 0; i < steps && !status; i++) {
+        status = went(worker, tlc_mpi_worker_start(worker, s.grads, 1, s.out));
+        if (!status)
+            status = went(server, tlc_mpi_server_start(server));
+        if (!status)
+            status = went(server, tlc_mpi_wait(server));
+        if (!status)
+            status = went(server, tlc_mpi_server_answer(server, NULL));
+        if (!status)
+            status = went(worker, tlc_mpi_wait(worker));
+    }
+    if (server && status == TLC_ERR_TRANSPORT) { /* they have one communicator */
+        tlc_outcome of_worker = {.struct_size = sizeof of_worker}, of_server = of_worker;
+        require_status(tlc_mpi_outcome(worker, &of_worker), TLC_OK);
+        require_status(tlc_mpi_outcome(server, &of_server), TLC_OK);
+        require(of_worker.status == TLC_ERR_TRANSPORT && of_server.status == TLC_ERR_TRANSPORT);
+        require(strcmp(of_worker.sentence, of_server.sentence) == 0);
+    }
+    tlc_mpi_destroy(server_first ? server : worker);
+    tlc_mpi_destroy(server_first ? worker : server);
+    close_scene(&s);
+}
+
+static void play_worker_first(int rank, int ranks)
+{
+    play_both(rank, ranks, 0);
+}
+
+static void play_server_first(int rank, int ranks)
+{
+    play_both(rank, ranks, 1);
+}
+
+static void play_gossip(int rank, int ranks)
+{
+    const tlc_graph ring = {.struct_size = sizeof ring, .kind = TLC_GRAPH_RING};
+    MPI_Comm comm = MPI_COMM_NULL;
+    tlc_mpi *h = NULL;
+    scene s;
+
+    (void)ranks;
+    scene_set(&s, rank, 0, 0);
+    const float *const model[] = {s.values, s.values};
+    tlc_status status = tlc_mpi_graph_create(fake_world(), &ring, &comm);
+    require(status == TLC_OK || status == TLC_ERR_TRANSPORT);
+    s.cfg.comm = comm;
+    if (!status)
+        status = created(&s, tlc_mpi_gossip_create(&h, &s.cfg, TLC_GOSSIP_DCD, model));
+    for (int i = 0; i < steps && !status; i++) {
+        status = went(h, tlc_mpi_gossip_start(h, model));
+        if (!status)
+            status = went(h, tlc_mpi_wait(h));
+        if (!status)
+            status = went(h, tlc_mpi_gossip_hello(h, 1));
+    }
+    tlc_mpi_destroy(h);
+    if (comm != MPI_COMM_NULL)
+        MPI_Comm_free(&comm);
+    close_scene(&s);
+}
+
+static tlc_outcome of_wrong; /* what a rank with a wrong argument hears */
+
+static void play_wrong(int rank, int ranks)
+{
+    tlc_mpi *h = NULL;
+    scene s;
+
+    scene_set(&s, rank, 0, 0);
+    if (rank == ranks - 1)
+        s.cfg.exchange = NULL;
+    require(tlc_mpi_allreduce_create(&h, &s.cfg) != TLC_OK);
+    if (rank == ranks - 1)
+        of_wrong = s.found;
+    close_scene(&s);
+}
+
+static const struct {
+    const char *name;
+    void (*play)(int rank, int ranks);
+} plays[] = {
+    {"all-reduce", play_allreduce},
+    {"gather", play_gather},
+    {"owners", play_owners},
+    {"servers", play_apart},
+    {"worker first", play_worker_first},
+    {"server first", play_server_first},
+    {"gossip", play_gossip},
+};
+
+/* ---- faults ------------------------------------------------------------------------------------------------------ */
+
+/* Every `stride`-th call fails: the argument of the program. */
+static unsigned stride = 1;
+
+static void each_call_fails(void (*play)(int rank, int ranks), const char *name)
+{
+    unsigned runs = 0;
+
+    steps = 2;
+    for (int rank = 0; rank < RANKS; rank++) {
+        const int calls = fake_run(RANKS, (fake_fault){.rank = rank}, play);
+        require(calls > 20);
+        for (int call = 1; call <= calls; call++) {
+            if (runs++ % stride)
+                continue;
+            at.n = (size_t)rank;
+            at.i = (size_t)call;
+            at.note = name;
+            alarm(SECONDS_MAX); /* a rank that waits without a call of MPI */
+            require(fake_run(RANKS, (fake_fault){rank, call, call % 2}, play) == -1);
+        }
+    }
+    printf("# %s: %u calls fail\n", name, (runs + stride - 1) / stride);
+}
+
+/* Ranks make their handles while one lacks memory for the last of them: in the end it has enough. */
+static void each_rank_is_poor(void (*play)(int rank, int ranks), const char *name)
+{
+    steps = 0;
+    for (poor = 0; poor < RANKS; poor++) {
+        most = -1;
+        do {
+            refused = 0;
+            at.n = (size_t)poor;
+            at.i = (size_t)++most;
+            at.note = name;
+            (void)fake_run(RANKS, (fake_fault){.rank = 0}, play);
+            require(refused == 0 || refused == RANKS);
+        } while (refused);
+        require(most > 5);
+    }
+    most = -1;
+}
+
+/* A rank that is wrong, and cannot say so as MPI fails, says that. */
+static void wrong_and_failed(void)
+{
+    static const char *const calls[] = {"MPI_Comm_rank", "MPI_Comm_size", "MPI_Comm_dup", "MPI_Bcast", "MPI_Allreduce"};
+
+    for (int call = 1; call <= (int)COUNT(calls); call++) {
+        require(fake_run(RANKS, (fake_fault){RANKS - 1, call, 0}, play_wrong) == -1);
+        require(of_wrong.status == TLC_ERR_TRANSPORT && strstr(of_wrong.sentence, calls[call - 1]));
+        require(strstr(of_wrong.sentence, "the fake fails"));
+        require(fake_run(RANKS, (fake_fault){RANKS - 1, call, 1}, play_wrong) == -1);
+        require(strstr(of_wrong.sentence, "MPI failed with the code"));
+    }
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1)
+        stride = (unsigned)strtoul(argv[argc - 1], NULL, 10); /* more than one: the last one counts */
+    for (size_t i = 0; i < COUNT(plays); i++) {
+        each_call_fails(plays[i].play, plays[i].name);
+        each_rank_is_poor(plays[i].play, plays[i].name);
+        printf("ok %zu - %s\n", i + 1, plays[i].name);
+        fflush(stdout);
+    }
+    wrong_and_failed();
+    printf("ok %zu - a rank that is wrong when MPI fails\n1..%zu\n", COUNT(plays) + 1, COUNT(plays) + 1);
+    return 0;
+}
