@@ -29,7 +29,8 @@ static uint64_t bundle_room(const tlc_gossip *g)
 
 uint64_t tlc_gossip_hello_size(const tlc_gossip *g)
 {
-    return tlc_sum(tlc_sum(tlc_message_room(&g->setup), row_room(g)), tlc_sum(bundle_room(g), TLC_CHECKSUM_SIZE));
+    return tlc_sum(tlc_sum(tlc_message_room(&g->setup, TLC_PHASE_HELLO), row_room(g)),
+                   tlc_sum(bundle_room(g), TLC_CHECKSUM_SIZE));
 }
 
 /* Of the values, as little-endian floats. */
@@ -90,7 +91,8 @@ tlc_status tlc_gossip_hello(tlc_gossip *g, int full, tlc_message *to_all)
         return tlc_refuse_null(&g->setup, "to_all");
     if (g->pushed)
         return tlc_refuse_step(&g->setup, "hello");
-    uint8_t *row_at = (uint8_t *)g->work + tlc_message_room(&g->setup), *model_at = row_at + row_room(g);
+    uint8_t *row_at = (uint8_t *)g->work + tlc_message_room(&g->setup, TLC_PHASE_HELLO),
+            *model_at = row_at + row_room(g);
     tlc_message model = full ? write_model(g, model_at) : (tlc_message){model_at, 0};
     size_t row = write_row(g, row_at);
     uint8_t *body = (uint8_t *)(uintptr_t)model.data - row;
