@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "no_memory.h"
+#include "stack.h"
 
 memory_use memory;
 
@@ -9,12 +10,14 @@ void starve(size_t left)
 {
     memory.asked = 0;
     memory.left = left;
+    stack_paint();
     inside = 1;
 }
 
 void feed(void)
 {
     inside = 0;
+    stack_check();
 }
 
 static int refused(void)
@@ -83,11 +86,9 @@ void *counted_alloc(void *opaque, size_t size)
     }
     c->left--;
     c->made++;
-    if (c->starved)
-        feed();                                /* this is not the library's call of malloc */
+    inside = 0;                                /* this is not the library's call of malloc */
     void *p = memset(bytes(size), 0xd5, size); /* malloc promises no zeros */
-    if (c->starved)
-        starve(0);
+    inside = c->starved;
     memory.asked = asked;
     return p;
 }
