@@ -231,8 +231,8 @@ tlc_status tlc_gossip_join(tlc_gossip *g, uint64_t step, const float *const *mod
 
     if (!g)
         return TLC_ERR_PARAM;
-    if (!tlc_step_valid(step))
-        return tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL, "join was called with step %llu; it is 1 to 2^63 - 1",
+    if (!tlc_step_starts(step))
+        return tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL, "join was called with step %llu; it is 1 to 2^62",
                           (unsigned long long)step);
     const tlc_status status = model ? tlc_gossip_check_values(g, "model", model) : TLC_OK;
     if (status)

@@ -36,7 +36,7 @@ static tlc_status read_head(state *s, tlc_message message)
     s->arrays = s->in.p[5] == TLC_EXCHANGE_ECD ? 2 : 1; /* and the replicas: read_neighbours */
     if (!tlc_read_number(&s->in, &s->workers) || !tlc_read_below(&s->in, s->workers, &s->node) ||
         !tlc_read_below(&s->in, s->workers, &s->degree) || !tlc_read_number(&s->in, &s->entries) || s->in.p[6] ||
-        s->in.p[7] || !tlc_step_valid(s->step))
+        s->in.p[7] || !tlc_step_starts(s->step))
         return TLC_ERR_CORRUPT;
     return TLC_OK;
 }
