@@ -14,8 +14,7 @@
  * A chain: compress(w0, w1), compress(w1, w2), and so on; a machine with w0 applies them in turn. A machine without
  * weights begins with a frame that has no base (base NULL), which has all weights, losslessly packed.
  *
- * Units, buffers, failure and threads are as in threelc.h. Nothing is allocated, and calls keep no state. They use up
- * to 60 KiB of stack, on big-endian machines 80.
+ * Units, buffers, failure, stack and threads are as in threelc.h. Nothing is allocated, and calls keep no state.
  *
  * The page format.md, which is installed in share/doc/threelc, draws the bytes of a frame.
  */

@@ -72,6 +72,5 @@ __attribute__((noinline)) void stack_check(void)
         print_message("# %zu bytes of stack: %s, %s, %s, n = %zu\n", used, at.codec ? at.codec : "-",
                       tlc_isa_name(at.isa), at.note ? at.note : "-", at.n);
     }
-    if (!getenv("NOLIMIT"))
-        require(used <= STACK_MOST);
+    require(used <= STACK_MOST);
 }
