@@ -17,7 +17,8 @@ static uint64_t units_of(const tlc_ownership_tensor *t)
 
 static uint64_t unit_cost(const tlc_ownership_tensor *t)
 {
-    return tlc_ceil_div(tlc_product(t->cost, FINE), units_of(t)) + 1;
+    const uint64_t each = tlc_ceil_div(tlc_product(t->cost, FINE), units_of(t));
+    return each < UINT64_MAX ? each + 1 : each;
 }
 
 static uint64_t split_cost(const tlc_ownership_tensor *t)
@@ -197,6 +198,7 @@ static void walk_parts(tlc_ownership *own, const tlc_ownership_tensor *tensors, 
 
     for (size_t t = 0; t < count; t++) {
         const int split = is_split(&tensors[t], split_n);
+        const uint64_t cost = split ? split_cost(&tensors[t]) : 0;
         uint32_t o = split ? first : owner[t];
         own->of_tensor[t] = placed;
         for (size_t from = 0, to; from < tensors[t].n && o < owners; from = to, o++) {
@@ -209,8 +211,7 @@ static void walk_parts(tlc_ownership *own, const tlc_ownership_tensor *tensors, 
             } else
                 own->begin[o + 2]++;
         }
-        if (split)
-            before = tlc_sum(before, split_cost(&tensors[t]));
+        before = tlc_sum(before, cost);
         while (first + 1 < owners && end[first] <= before)
             first++;
     }
