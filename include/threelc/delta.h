@@ -14,8 +14,7 @@
  * A chain: compress(w0, w1), compress(w1, w2), and so on; a machine with w0 applies them in turn. A machine without
  * weights begins with a frame that has no base (base NULL), which has all weights, losslessly packed.
  *
- * Units, buffers, failure and threads are as in threelc.h. Nothing is allocated, and calls keep no state. They use up
- * to 60 KiB of stack, on big-endian machines 80.
+ * Units, buffers, failure, stack and threads are as in threelc.h. Nothing is allocated, and calls keep no state.
  *
  * The page format.md, which is installed in share/doc/threelc, draws the bytes of a frame.
  */
@@ -41,6 +40,9 @@ typedef struct tlc_delta_options {
     int block_digests;     /* 1: the frame also has digests of each 65,536 weights, 16 bytes for these, so that
                               tlc_delta_repair can complete a call of tlc_delta_apply that was broken off. Only for
                               tlc_delta_compress */
+    int check_result;      /* 1: what was written is compared with the digest of the result that the frame has: another
+                              sweep over the weights. Only for tlc_delta_apply, and tlc_delta_apply_range of all
+                              weights */
 } tlc_delta_options;
 TLC_API tlc_status tlc_delta_options_init(tlc_delta_options *opt, size_t struct_size);
 
@@ -75,7 +77,11 @@ TLC_API tlc_status tlc_delta_compress(tlc_dtype dtype, const void *base, const v
  * write. If the frame has no base, weights may be anything. Errors, in this order: TLC_ERR_PARAM, TLC_ERR_UNSUPPORTED,
  * TLC_ERR_CORRUPT (too short for a header, or no delta), TLC_ERR_VERSION, TLC_ERR_CHECKSUM, TLC_ERR_SIZE (the frame has
  * another n), TLC_ERR_PARAM (another dtype), TLC_ERR_CORRUPT (anything else), TLC_ERR_BASE (the weights are not the
- * base). */
+ * base).
+ * A frame whose checksum and base are right makes the weights that its sender had, but if the sender gave others
+ * digests (tlc_delta_from_changes), or memory fails. opt->check_result finds this, or tlc_delta_digest at any
+ * time: it is info.result_digest. TLC_ERR_CHECKSUM: it is not. Then all weights have been written, are not to be used,
+ * and no delta goes on from them: take a frame without base. */
 TLC_API tlc_status tlc_delta_apply(const void *src, size_t len, tlc_dtype dtype, void *weights, size_t n,
                                    const tlc_delta_options *opt);
 

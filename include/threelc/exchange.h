@@ -239,7 +239,7 @@ TLC_API tlc_status tlc_worker_mask(tlc_worker *w, float *const *momentum);
  * listens: if tlc_worker_push is called, the gradient waits in the residual, and the messages say that the worker is
  * not in the round. So nothing counts twice that it sent before. taken[i]: what tlc_server_taken of server i says of
  * this worker: a push without an answer goes back into the residual if it was not taken. NULL: it counts as taken.
- * TLC_ERR_PARAM: step is 0, or 2^63 or more. TLC_ERR_ORDER: a push of `step` or of a later one has no answer yet. */
+ * TLC_ERR_PARAM: step is 0, or above 2^62. TLC_ERR_ORDER: a push of `step` or of a later one has no answer yet. */
 TLC_API tlc_status tlc_worker_join(tlc_worker *w, uint64_t step, const uint64_t *taken);
 
 TLC_API uint64_t tlc_worker_step(const tlc_worker *w); /* the step under way; 0 for NULL */

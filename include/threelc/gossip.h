@@ -98,7 +98,7 @@ TLC_API int tlc_gossip_lost(const tlc_gossip *g, size_t i); /* 1: neighbours[i] 
 /* The node came late, or comes back: it goes on with `step`, from model[t] (n finite values each), or if model is
  * NULL, from its own. The estimate of ECD becomes equal to it. All replicas are lost: neighbours send full hellos of
  * this step, and need one of this node.
- * TLC_ERR_PARAM: step is 0, or 2^63 or more. TLC_ERR_NONFINITE: a value of the model. TLC_ERR_ORDER: a step is under
+ * TLC_ERR_PARAM: step is 0, or above 2^62. TLC_ERR_NONFINITE: a value of the model. TLC_ERR_ORDER: a step is under
  * way, and `step` is not later. */
 TLC_API tlc_status tlc_gossip_join(tlc_gossip *g, uint64_t step, const float *const *model);
 

@@ -22,6 +22,7 @@
  * "..."; NULL or 0: no message. After a success the message is empty. A context keeps that of the last call with it
  * that failed: tlc_last_error. tlc_explain tells it of bytes that were refused. Where there is no place for a message,
  * the comment of the function names the cause of each status. The message is neither output nor state.
+ * Stack: a call takes at most 80 KiB, and so does each task of tlc_parallel; built with sanitizers, more.
  * Threads: a context serves one thread at a time. Different contexts are independent. Decoding keeps no state.
  * Float mode: functions that compute save the caller's rounding mode, flush-to-zero bits and trap masks, work in the
  * default mode, and restore them. Functions of the caller run in the caller's mode.
@@ -337,7 +338,7 @@ TLC_API tlc_status tlc_decompress_add(const void *src, size_t len, float weight,
 
 /* sum[i] += weights[j] * value i of frame j, for all count frames in their order: the same bits as count calls of
  * tlc_decompress_add, but in one sweep over the sum, which is faster. Frames may be of different codecs; it is fastest
- * if neighbours have the same one. weights NULL: all are 1. It uses up to 75 KiB of stack.
+ * if neighbours have the same one. weights NULL: all are 1.
  * All frames are checked first. If one is at fault, the sum does not change, the status is the first such frame's, and
  * *bad, if bad is not NULL, its number. If the fault is in no frame and no weight, *bad becomes count. */
 TLC_API tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weights, size_t count, float *sum,

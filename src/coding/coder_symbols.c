@@ -3,10 +3,14 @@
  * Payloads of symbols (packed.h has the layout): a packer puts several symbols into a byte, and a shrinker may make the
  * bytes fewer. unpack.c decodes them.
  */
+#include "../common/stack.h"
 #include "feedback.h"
 #include "packed.h"
 
-enum { PACKED = 4096 }; /* bytes between packer and shrinker at a time: they stay in the first-level cache */
+enum {
+    PACKED = 4096,  /* bytes between packer and shrinker at a time: they stay in the first-level cache */
+    CONVERTED = 512 /* values of each stream that are converted at a time, for the same reason */
+};
 
 static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
 {
@@ -17,14 +21,14 @@ static uint64_t bound(const tlc_codec *codec, tlc_dtype dtype, uint64_t n)
 /* ---- packing ----------------------------------------------------------------------------------------------------- */
 
 /* Packs bytes without padding with a fused kernel: in place, or in converted chunks. */
-static void pack_fused(const tlc_packed *s, size_t from, size_t to, uint8_t *dst)
+TLC_OWN_FRAME static void pack_fused(const tlc_packed *s, size_t from, size_t to, uint8_t *dst)
 {
-    float converted[TLC_STREAMS_MAX][TLC_CHUNK], *r[TLC_STREAMS_MAX];
+    float converted[TLC_STREAMS_MAX][CONVERTED], *r[TLC_STREAMS_MAX];
     const tlc_input *in = s->u->input;
     const float *g[TLC_STREAMS_MAX];
 
     for (size_t at = from, count; at < to; at += count, dst += count) {
-        count = tlc_input_in_place(in) ? to - at : tlc_smaller(to - at, TLC_CHUNK);
+        count = tlc_input_in_place(in) ? to - at : tlc_smaller(to - at, CONVERTED);
         for (size_t k = 0; k < s->p->streams; k++) {
             size_t index = s->u->first + k * s->len + at;
             g[k] = tlc_input_gradient(in, index, count, converted[k]);
@@ -68,7 +72,7 @@ static void pack_tail_fused(const tlc_packed *s, size_t at, size_t count, uint8_
 }
 
 /* Packs any bytes, without fused kernels. */
-static void pack_unfused(const tlc_packed *s, size_t from, size_t to, uint8_t *dst)
+TLC_OWN_FRAME static void pack_unfused(const tlc_packed *s, size_t from, size_t to, uint8_t *dst)
 {
     int8_t symbols[TLC_STREAMS_MAX][TLC_CHUNK];
     const int8_t *q[TLC_STREAMS_MAX];

@@ -3,12 +3,14 @@
  * Decodes payloads of symbols: expands what was shrunk, then unpacks it, from any place on. One payload, or many side
  * by side.
  */
+#include "../common/stack.h"
 #include "packed.h"
 
 enum {
     SKIPPED = 4096,  /* shrunk bytes that are skipped at a time */
     SHRUNK = 128,    /* shrunk bytes that are expanded at a time */
     EXPANDED = 2048, /* packed bytes that are expanded before they are decoded: enough to be worth the call */
+    CONVERTED = 512, /* values of each stream that are converted at a time: they stay in the first-level cache */
     WHOLE = 64       /* packed bytes are decoded in multiples of 64, except at the end */
 };
 
@@ -20,7 +22,7 @@ typedef struct uncached {
     int last; /* 1 for the last part */
 } uncached;
 
-static void unpack_unfused(const tlc_packed *s, size_t at, size_t count, const uint8_t *src)
+TLC_OWN_FRAME static void unpack_unfused(const tlc_packed *s, size_t at, size_t count, const uint8_t *src)
 {
     int8_t symbols[TLC_STREAMS_MAX][TLC_CHUNK], *q[TLC_STREAMS_MAX];
 
@@ -36,14 +38,14 @@ static void unpack_unfused(const tlc_packed *s, size_t at, size_t count, const u
 }
 
 /* Writes f16, bf16 or unaligned f32. */
-static void unpack_converted(const tlc_packed *s, size_t at, size_t count, const uint8_t *src)
+TLC_OWN_FRAME static void unpack_converted(const tlc_packed *s, size_t at, size_t count, const uint8_t *src)
 {
-    float values[TLC_STREAMS_MAX][TLC_CHUNK], *v[TLC_STREAMS_MAX];
+    float values[TLC_STREAMS_MAX][CONVERTED], *v[TLC_STREAMS_MAX];
 
     for (size_t k = 0; k < s->p->streams; k++)
         v[k] = values[k];
     for (size_t part; count; count -= part, at += part, src += part) {
-        part = tlc_smaller(count, TLC_CHUNK);
+        part = tlc_smaller(count, CONVERTED);
         s->c->fused->unpack_and_write(s->u->k, src, part, s->u->scalars[0], v);
         for (size_t k = 0; k < s->p->streams; k++)
             tlc_output_values(s->c->output, s->u->first + k * s->len + at, tlc_packed_present(s, k, at, part),
@@ -287,7 +289,8 @@ static int goes_with_others(const tlc_coding *c)
 }
 
 /* At most TLC_TOGETHER_MAX payloads. */
-static void add_together(const tlc_coding *const *c, tlc_place *places, size_t count, size_t from, size_t to)
+TLC_OWN_FRAME static void add_together(const tlc_coding *const *c, tlc_place *places, size_t count, size_t from,
+                                       size_t to)
 {
     float *sum[TLC_STREAMS_MAX], scale[TLC_TOGETHER_MAX];
     const uint8_t *src[TLC_TOGETHER_MAX];

@@ -38,6 +38,8 @@ tlc_status tlc_delta_begin(tlc_delta *d, tlc_dtype dtype, uint64_t n, const tlc_
         return tlc_isa_check(d->options.isa, &d->why);
     status = tlc_flag_check("without_digests", d->options.without_digests, &d->why);
     if (!status)
+        status = tlc_flag_check("check_result", d->options.check_result, &d->why);
+    if (!status)
         status = check_dtype(dtype, n, &d->why);
     if (!status)
         tlc_delta_of(d, dtype, n);

@@ -38,11 +38,12 @@ static void copy_range(void *arg, size_t i)
 
 static void apply_range(void *arg, size_t i)
 {
-    const tlc_delta_reading *r = arg;
+    tlc_delta_reading *r = arg;
     const tlc_delta *d = r->d;
     const int has_halves = tlc_delta_planes(d) == 2;
     size_t at = r->offset[i];
 
+    r->hashed[i] = 0;
     for (size_t b = tlc_delta_range_start(r, i); b < tlc_delta_range_start(r, i + 1); b++) {
         const tlc_delta_block block = tlc_delta_block_at(r->d, b, at);
         const tlc_delta_window w = window_of(r, b);
@@ -53,6 +54,8 @@ static void apply_range(void *arg, size_t i)
             tlc_delta_apply_in_order(&block, r->out + place + tlc_delta_plane_offset(d, b), 0);
         else
             tlc_delta_block_apply(&block, w, r->out + place + tlc_delta_plane_offset(d, b));
+        if (r->hashes) /* while it is in the cache */
+            r->hashed[i] += tlc_delta_digest_block(d, r->out, b);
         at += block.len;
     }
 }
@@ -93,15 +96,35 @@ static tlc_status check_base(tlc_delta_reading *r)
     return digest == d->base_digest ? TLC_OK : is_other_base(r, digest);
 }
 
-static void apply(tlc_delta_reading *r)
+static tlc_status check_result(const tlc_delta_reading *r)
+{
+    tlc_delta *d = r->d;
+    uint64_t digest = r->hashes ? 0 : tlc_delta_digest_all(d, r->out);
+
+    for (size_t i = 0; r->hashes && i < d->ranges.count; i++)
+        digest += r->hashed[i];
+    return digest == d->result_digest
+               ? TLC_OK
+               : TLC_FAIL(&d->why, TLC_ERR_CHECKSUM,
+                          "the weights that were made are not those of the sender, which have digest %llu: theirs is "
+                          "%llu",
+                          (unsigned long long)d->result_digest, (unsigned long long)digest);
+}
+
+static tlc_status apply(tlc_delta_reading *r)
 {
     tlc_delta *d = r->d;
     const int has_base = tlc_delta_has_base(d), is_same = (d->flags & TLC_DELTA_FLAG_SAME) != 0;
+
+    const int checks = d->options.check_result && (d->flags & TLC_DELTA_FLAG_DIGESTS) && r->count == d->n;
+
+    r->hashes = checks && !is_same && tlc_delta_planes(d) == 1; /* another range may have the other half of a block */
 
     if (r->base != r->out && has_base && (is_same || tlc_delta_planes(d) == 2))
         tlc_ranges_run(&d->options.parallel, d->ranges.count, copy_range, r);
     if (!is_same)
         tlc_ranges_run(&d->options.parallel, d->ranges.count, apply_range, r);
+    return checks ? check_result(r) : TLC_OK;
 }
 
 /* Reads a frame and checks it for a range of weights, and the base if that is all of them. */
@@ -153,7 +176,7 @@ static tlc_status apply_weights(const void *src, size_t len, tlc_dtype dtype, co
     tlc_threads_enter(&threads, &d.options.parallel);
     status = read_range(&r, src, len, dtype, n, first, count);
     if (!status)
-        apply(&r);
+        status = apply(&r);
     tlc_threads_leave(&threads);
     return status;
 }

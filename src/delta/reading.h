@@ -36,6 +36,8 @@ typedef struct tlc_delta_reading {
     size_t offset[TLC_RANGES_MAX]; /* of the first payload of a range */
     int valid[TLC_RANGES_MAX];
     uint64_t changed[TLC_RANGES_MAX], blocks[TLC_RANGES_MAX][4];
+    int hashes;                      /* blocks are hashed when they were written */
+    uint64_t hashed[TLC_RANGES_MAX]; /* the sums of their digests */
 } tlc_delta_reading;
 
 /* Divides the blocks of the weights first .. first + count - 1. */

@@ -6,6 +6,7 @@
  */
 #include "decode_many.h"
 #include "../common/sizes.h"
+#include "../common/stack.h"
 #include "walk.h"
 
 enum {
@@ -199,7 +200,7 @@ static void decode_blocks(void *arg, size_t r)
     }
 }
 
-static void decode_blocked(const side *s)
+TLC_OWN_FRAME static void decode_blocked(const side *s)
 {
     size_t block = s->frames[0].codec.block;
     blocks_work b = {s,
@@ -265,7 +266,7 @@ static void decode_alike(const side *s, const tlc_walk *walks, size_t count, int
     tlc_ranges_run(parallel, w.ranges.count, decode_range, &w);
 }
 
-static void decode_unblocked(const side *s)
+TLC_OWN_FRAME static void decode_unblocked(const side *s)
 {
     tlc_walk walks[GROUP];
 

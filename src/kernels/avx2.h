@@ -14,7 +14,7 @@
  * their speed depends on what the linker puts before them, by up to 17% seen. */
 #define TLC_AVX2_TARGET target("avx2,f16c,popcnt,bmi,bmi2,lzcnt")
 #define TLC_AVX2 __attribute__((TLC_AVX2_TARGET, aligned(64)))
-#define TLC_AVX2_INLINE static inline __attribute__((always_inline, TLC_AVX2_TARGET))
+#define TLC_AVX2_INLINE static inline __attribute__((TLC_FORCED, TLC_AVX2_TARGET))
 
 enum { LANES = 8, BYTES = 32, GROUP = 4 * LANES }; /* a group: as many values as a vector has bytes */
 

@@ -15,7 +15,7 @@
  * linker puts before them, by up to 17% seen. */
 #define TLC_AVX512_TARGET target("avx512f,avx512cd,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")
 #define TLC_AVX512 __attribute__((TLC_AVX512_TARGET, aligned(64)))
-#define TLC_AVX512_INLINE static inline __attribute__((always_inline, TLC_AVX512_TARGET))
+#define TLC_AVX512_INLINE static inline __attribute__((TLC_FORCED, TLC_AVX512_TARGET))
 
 enum { LANES = 16, BYTES = 64, GROUP = 4 * LANES }; /* a group: as many values as a vector has bytes */
 

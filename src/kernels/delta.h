@@ -9,7 +9,7 @@
 #include "../common/bits.h"
 #include "kernels.h"
 
-#define TLC_DELTA_INLINE static inline __attribute__((always_inline)) /* so that the unit is a constant */
+#define TLC_DELTA_INLINE static inline __attribute__((TLC_FORCED)) /* so that the unit is a constant */
 
 /* What a delta is made of: weights, or halves of them. */
 typedef enum tlc_weight_unit {

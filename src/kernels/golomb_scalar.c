@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "golomb_codes.h"
 
-#define FORCED static inline __attribute__((always_inline)) /* so that group and signs are constants */
+#define FORCED static inline __attribute__((TLC_FORCED)) /* so that group and signs are constants */
 
 void tlc_golomb_skip_scalar(const tlc_golomb_codes *codes, tlc_golomb_run *lanes, const uint64_t *end)
 {

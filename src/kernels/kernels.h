@@ -10,6 +10,7 @@
 #ifndef TLC_KERNELS_H
 #define TLC_KERNELS_H
 
+#include "../common/stack.h"
 #include "../common/float_rules.h"
 #include <threelc/threelc.h>
 

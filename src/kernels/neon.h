@@ -10,7 +10,7 @@
 #if defined(__aarch64__)
 #include <arm_neon.h>
 
-#define TLC_NEON_INLINE static inline __attribute__((always_inline))
+#define TLC_NEON_INLINE static inline __attribute__((TLC_FORCED))
 
 /* The low bytes of 16 integers. */
 TLC_NEON_INLINE uint8x16_t tlc_neon_pack16(uint32x4_t a, uint32x4_t b, uint32x4_t c, uint32x4_t d)

@@ -8,8 +8,9 @@
 #include "golomb.h"
 
 #include "../common/bytes.h"
+#include "../common/stack.h"
 
-#define FORCED static inline __attribute__((always_inline))
+#define FORCED static inline __attribute__((TLC_FORCED))
 
 enum {
     STATES = 6, /* the values of a tail: 0 to b + sign, with b <= 4 */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "golomb.h"
 
+#include "../common/stack.h"
 #include "../common/varint.h"
 #include "../kernels/golomb_codes.h"
 
@@ -69,7 +70,7 @@ static int take_one(run *r, const shape *s)
 
 /* ---- checking ---------------------------------------------------------------------------------------------------- */
 
-#define FORCED static inline __attribute__((always_inline)) /* so that group is a constant */
+#define FORCED static inline __attribute__((TLC_FORCED)) /* so that group is a constant */
 
 /* Reads `group` codes at once. The 8 bytes at r->bit exist. Returns 0 if the codes have more than 57 bits. The bits are
  * inverted: a quotient becomes leading zeros. Then come a 1 and the inverted remainder, together 2^(b + 1) - 1 -

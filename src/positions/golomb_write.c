@@ -2,6 +2,7 @@
 #include "golomb.h"
 
 #include "../common/bytes.h"
+#include "../common/stack.h"
 #include "../common/varint.h"
 
 /* ---- the parameter and the bound --------------------------------------------------------------------------------- */
@@ -123,8 +124,8 @@ static void fill_table(uint32_t *table, unsigned b, unsigned signs)
 }
 
 /* Writes four positions. Returns 0 if a code is not in the table, or if they have more than 57 bits. */
-static inline __attribute__((always_inline)) int put_four(writer *w, const uint32_t *at, const uint64_t *negative,
-                                                          unsigned b, const uint32_t *table)
+static inline __attribute__((TLC_FORCED)) int put_four(writer *w, const uint32_t *at, const uint64_t *negative,
+                                                       unsigned b, const uint32_t *table)
 {
     uint32_t d1 = at[0] - at[-1], d2 = at[1] - at[0], d3 = at[2] - at[1], d4 = at[3] - at[2];
     uint32_t e1, e2, e3, e4, bits;
@@ -152,8 +153,8 @@ static inline __attribute__((always_inline)) int put_four(writer *w, const uint3
 }
 
 /* Writes all positions but the first. There is room for them and for 8 bytes more. */
-static inline __attribute__((always_inline)) int put_fours(writer *w, const batch *p, const uint64_t *negative,
-                                                           unsigned b, const uint32_t *table, uint64_t *next)
+static inline __attribute__((TLC_FORCED)) int put_fours(writer *w, const batch *p, const uint64_t *negative, unsigned b,
+                                                        const uint32_t *table, uint64_t *next)
 {
     writer v = *w, slow; /* v may live in registers */
     size_t i = 1;
@@ -196,8 +197,7 @@ static inline uint32_t lowest(uint64_t x)
  * data cost most. So they write more positions than a word has, and count only those that it has. */
 
 /* Writes `some` positions at a time. */
-static inline __attribute__((always_inline)) size_t take_dense(batch *p, const uint64_t *mask, size_t words,
-                                                               size_t some)
+static inline __attribute__((TLC_FORCED)) size_t take_dense(batch *p, const uint64_t *mask, size_t words, size_t some)
 {
     size_t i = 0, count = 0;
 

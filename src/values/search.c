@@ -6,6 +6,7 @@
  * far; then of the last 10. Where the guess was too high, histograms are made of all keys.
  */
 #include "../common/sizes.h"
+#include "../common/stack.h"
 #include "kth_largest.h"
 #include "selection.h"
 
@@ -91,7 +92,7 @@ static void guess(search *one, const float *values, size_t guessed, uint64_t eac
     one->likely = rank * each;
 }
 
-static void guess_all(searching *all, uint64_t k)
+TLC_OWN_FRAME static void guess_all(searching *all, uint64_t k)
 {
     const tlc_candidates *c = all->c;
     const size_t guessed = tlc_smaller((size_t)all->count / GUESS_EACH, GUESS_MAX);
@@ -152,7 +153,7 @@ static void find_among(search *one, const uint32_t *keys, size_t count)
 }
 
 /* 0: nothing was found, for the keys are too many or the guess was too high. */
-static int search_few(searching *all)
+TLC_OWN_FRAME static int search_few(searching *all)
 {
     uint32_t keys[TLC_SEARCHES][FEW];
     size_t count[TLC_SEARCHES] = {0};
@@ -241,7 +242,7 @@ static int goes_on(const searching *all)
     return all->search[0].rank || (all->searches > 1 && all->search[1].rank);
 }
 
-static void search_levels(searching *all)
+TLC_OWN_FRAME static void search_levels(searching *all)
 {
     size_t bins[TLC_SEARCHES][BINS];
 
@@ -258,7 +259,7 @@ static void search_levels(searching *all)
 /* ---- ties -------------------------------------------------------------------------------------------------------- */
 
 /* The index of the last member whose key is equal to least. */
-static uint64_t find_last(searching *all, const search *one)
+TLC_OWN_FRAME static uint64_t find_last(searching *all, const search *one)
 {
     const tlc_selection *s = one->s;
     uint64_t mask[TLC_CHUNK / 64], ties = one->ties, last = 0;

@@ -285,3 +285,54 @@ TEST(peek)
         }
     arena_close(&a);
 }
+
+/* ---- results that are checked ------------------------------------------------------------------------------------ */
+
+/* Gives a frame another digest of the result. */
+static void put_other_digest(sample *s)
+{
+    tlc_delta_info info = {.struct_size = sizeof info};
+    uint8_t digest[8];
+    size_t at_byte = 0;
+
+    require_status(tlc_delta_peek(s->frame, s->len, &info), TLC_OK);
+    for (size_t i = 0; i < sizeof digest; i++)
+        digest[i] = (uint8_t)(info.result_digest >> 8 * i);
+    while (memcmp(s->frame + at_byte, digest, sizeof digest) != 0)
+        require(++at_byte + sizeof digest <= TLC_DELTA_HEAD_MAX);
+    s->frame[at_byte] ^= 1;
+    blob_seal(s->frame, s->len);
+}
+
+/* A frame whose digest of the result is another one. Only a check of the result finds it, after it has written. */
+TEST(results_that_are_checked)
+{
+    FOR_EACH_WEIGHT_DTYPE(dtype)
+        for (size_t n = 1000; n <= SAMPLE_MOST; n += BLOCK)
+            for (int has_base = 0; has_base < 2; has_base++)
+                for (size_t i = 0; i < runner_count; i++) {
+                    const tlc_delta_options plain = {.struct_size = sizeof plain, .parallel = runners[i].parallel};
+                    tlc_delta_options checked = plain;
+                    sample s = sample_made(dtype, n, 0, has_base);
+                    const size_t size = weights_size(dtype, n);
+                    uint8_t *weights = bytes(size);
+                    char message[TLC_MESSAGE_SIZE];
+
+                    at = (place){.dtype = dtype, .n = n, .note = runners[i].name};
+                    checked.check_result = 1;
+                    checked.message = message;
+                    checked.message_cap = sizeof message;
+                    memcpy(weights, s.base, size);
+                    require_status(tlc_delta_apply(s.frame, s.len, dtype, weights, n, &checked), TLC_OK);
+                    require(same(weights, s.next, size));
+                    put_other_digest(&s);
+                    memcpy(weights, s.base, size);
+                    require_status(tlc_delta_apply(s.frame, s.len, dtype, weights, n, &plain), TLC_OK);
+                    memcpy(weights, s.base, size);
+                    require_status(tlc_delta_apply(s.frame, s.len, dtype, weights, n, &checked), TLC_ERR_CHECKSUM);
+                    require_says(message, "are not those of the sender");
+                    require(same(weights, s.next, size));
+                    free(weights);
+                    sample_discard(&s);
+                }
+}

@@ -271,6 +271,38 @@ TEST(steps_of_states)
 }
 
 /* A server knows whose pushes it took, but not if it goes on with another number of workers. */
+/* Whatever step a run begins with, its messages can carry those that follow. */
+TEST(first_and_last_steps)
+{
+    const uint64_t last = UINT64_C(1) << 62;
+    tlc_exchange_config cfg = fleet_config(THREE_SERVERS, RANKS, small_tensors);
+    fleet f;
+
+    fleet_open(&f, &cfg, small_tensors, 0);
+    for (uint32_t w = 0; w < RANKS; w++) {
+        tlc_worker *worker = f.worker[w].worker;
+        require_status(tlc_worker_join(worker, UINT64_C(0x7fffffffffffffff), NULL), TLC_ERR_PARAM);
+        require_status(tlc_worker_join(worker, last + 1, NULL), TLC_ERR_PARAM);
+        require_status(tlc_worker_join(worker, last, NULL), TLC_OK);
+    }
+    for (uint32_t i = 0; i < cfg.servers; i++) {
+        tlc_message saved = member_save(f.owner[i]);
+        uint8_t *bytes_of = (uint8_t *)(uintptr_t)saved.data;
+        memcpy(bytes_of + 8, "\1\0\0\0\0\0\0\x40", 8); /* the step: last + 1 */
+        blob_seal(bytes_of, saved.len);
+        require_status(member_load(f.owner[i], saved), TLC_ERR_CORRUPT);
+        blob_free(&saved);
+        member_move(f.owner[i], last);
+    }
+    for (int step = 0; step < 3; step++) {
+        fleet_step(&f, (uint64_t)step);
+        require_pulled(&f, TLC_OK);
+        for (size_t i = 0; i < (size_t)cfg.servers * RANKS; i++)
+            require_status(f.came[i], TLC_OK);
+    }
+    fleet_close(&f);
+}
+
 TEST(taken_of_states)
 {
     tlc_exchange_config cfg = fleet_config(ONE_SERVER, RANKS, small_tensors);

@@ -150,7 +150,7 @@ static void ranks(const fleet *f, member m, int idle)
 
 static void workers(const fleet *f, member m, int idle)
 {
-    CALL(tlc_worker_join(m.worker, 0, NULL), TLC_ERR_PARAM, "step 0|1 to 2^63 - 1");
+    CALL(tlc_worker_join(m.worker, 0, NULL), TLC_ERR_PARAM, "step 0|1 to 2^62");
     if (!idle)
         CALL(tlc_worker_join(m.worker, 1, NULL), TLC_ERR_ORDER, "join was called with step 1|push of step 2");
 }
@@ -312,7 +312,7 @@ static void gossip_calls(network *net, int idle)
     NODE(tlc_gossip_again(g, 0, &message), TLC_ERR_PARAM, "step 0 is not kept");
     NODE(tlc_gossip_again(g, 1, NULL), TLC_ERR_PARAM, "is NULL");
     NODE(tlc_gossip_lose(g, 2), TLC_ERR_PARAM, "no neighbour 2; there are 2");
-    NODE(tlc_gossip_join(g, 0, NULL), TLC_ERR_PARAM, "step 0|1 to 2^63 - 1");
+    NODE(tlc_gossip_join(g, 0, NULL), TLC_ERR_PARAM, "step 0|1 to 2^62");
     NODE(tlc_gossip_join(g, 5, moved), TLC_ERR_PARAM, "tensor 0 (|model is NULL");
     NODE(tlc_gossip_set_codec(g, CONV, NULL), TLC_ERR_PARAM, "codec is NULL");
     NODE(tlc_gossip_set_codec(g, CONV, "3lc"), TLC_ERR_PARAM, "tensor 1 (|\"3lc\" has a bias");

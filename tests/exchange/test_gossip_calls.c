@@ -161,7 +161,7 @@ TEST(null_arguments)
         NODE_REFUSED(&net, 0, tlc_gossip_push(g, moved, NULL), TLC_ERR_PARAM);
         require_told(&net, 0, TLC_ERR_PARAM, TLC_ERR_PARAM, 0, "node 0: to_all is NULL");
         require(!tlc_gossip_lost(g, 2) && !tlc_gossip_lost(g, SIZE_MAX));
-        NODE_REFUSED(&net, 0, tlc_gossip_join(g, UINT64_C(1) << 63, NULL), TLC_ERR_PARAM);
+        NODE_REFUSED(&net, 0, tlc_gossip_join(g, (UINT64_C(1) << 62) + 1, NULL), TLC_ERR_PARAM);
         NODE_REFUSED(&net, 0, tlc_gossip_outcome(g, NULL), TLC_ERR_PARAM);
         NODE_REFUSED(&net, 0, tlc_gossip_outcome(g, &(tlc_outcome){.struct_size = 1}), TLC_ERR_PARAM);
         NODE_REFUSED(&net, 0, tlc_gossip_stats(g, NULL), TLC_ERR_PARAM);

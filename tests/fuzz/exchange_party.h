@@ -11,7 +11,7 @@
 
 enum { MOST_TENSORS = 4, MOST_RANKS = 3, MOST_SERVERS = 2, FILL = 0x3c };
 
-#define LAST_STEP (UINT64_MAX / 2)
+#define LAST_STEP (UINT64_C(1) << 62) /* that an object begins with */
 
 typedef enum party_role { RANK, WORKER, SERVER, NODE } party_role;
 

@@ -14,7 +14,8 @@ typedef struct memory_use {
 } memory_use;
 extern memory_use memory;
 
-/* What this thread does between these two counts as the library's; `left` allocations succeed. */
+/* What this thread does between these two counts as the library's; `left` allocations succeed. It is one call, which
+ * must get by with little stack, too (stack.h). */
 void starve(size_t left);
 void feed(void);
 

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "classes.h"
+#include "../../common/stack.h"
 #include "../../common/varint.h"
 
-#define FORCED static inline __attribute__((always_inline)) /* so that whether classes are kept is a constant */
+#define FORCED static inline __attribute__((TLC_FORCED)) /* so that whether classes are kept is a constant */
 
 size_t tlc_classes_open(tlc_classes *c, const tlc_prefix_table *table, const uint8_t *src, size_t len)
 {

@@ -2,11 +2,12 @@
 #include "dense.h"
 #include "../../common/bits.h"
 #include "../../common/sizes.h"
+#include "../../common/stack.h"
 #include "../../common/varint.h"
 #include "classes.h"
 #include "weights.h"
 
-#define FORCED static inline __attribute__((always_inline)) /* so that the shape is a constant */
+#define FORCED static inline __attribute__((TLC_FORCED)) /* so that the shape is a constant */
 
 /* What the code is made of. */
 typedef struct shape {

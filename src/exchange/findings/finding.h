@@ -70,12 +70,20 @@ typedef struct tlc_report {
     char said[TLC_SENTENCE]; /* SAID: the sentence. NAMES: the states that are lost, or nothing */
 } tlc_report;
 
-/* Steps are 1 .. TLC_STEP_MAX. No run gets near the end, so steps are counted without a check. */
+/* Messages have steps 1 .. TLC_STEP_MAX. A run begins, or goes on from a state, with a step up to TLC_STEP_START, and
+ * counts from there without a check: nothing takes 2^62 steps. */
 #define TLC_STEP_MAX (UINT64_MAX / 2)
+#define TLC_STEP_START (UINT64_C(1) << 62)
 
 static inline int tlc_step_valid(uint64_t step)
 {
     return step - 1 < TLC_STEP_MAX;
+}
+
+/* Can an object go on with this step? */
+static inline int tlc_step_starts(uint64_t step)
+{
+    return step - 1 < TLC_STEP_START;
 }
 
 #define TLC_BITMAP(workers) (((size_t)(workers) + 7) / 8)

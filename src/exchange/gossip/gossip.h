@@ -24,6 +24,7 @@ typedef struct tlc_neighbour {
     tlc_bundle_reader frames;
     int full;        /* a hello has frames */
     uint64_t digest; /* of a hello */
+    size_t array;    /* of the entries of this node's state, while it is loaded: the replica, or 0 */
 } tlc_neighbour;
 
 /* Of a step of ECD. */
@@ -37,6 +38,7 @@ struct tlc_gossip {
     tlc_sender out;
     tlc_neighbour *neighbour;
     size_t degree;
+    size_t *by_node;  /* the neighbours, by their nodes */
     double weight;    /* of the node itself */
     size_t *place;    /* by tensor: where its values begin in a flat model; TLC_ALL: it has none */
     size_t *group_at; /* by group: the same */

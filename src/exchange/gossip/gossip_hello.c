@@ -29,7 +29,8 @@ static uint64_t bundle_room(const tlc_gossip *g)
 
 uint64_t tlc_gossip_hello_size(const tlc_gossip *g, size_t degree)
 {
-    return tlc_sum(tlc_sum(tlc_message_room(&g->setup), row_room(degree)), tlc_sum(bundle_room(g), TLC_CHECKSUM_SIZE));
+    return tlc_sum(tlc_sum(tlc_message_room(&g->setup, TLC_PHASE_HELLO), row_room(degree)),
+                   tlc_sum(bundle_room(g), TLC_CHECKSUM_SIZE));
 }
 
 /* Of the values, as little-endian floats. */
@@ -90,7 +91,8 @@ tlc_status tlc_gossip_hello(tlc_gossip *g, int full, tlc_message *to_all)
         return tlc_refuse_null(&g->setup, "to_all");
     if (g->pushed)
         return tlc_refuse_step(&g->setup, "hello");
-    uint8_t *row_at = (uint8_t *)g->work + tlc_message_room(&g->setup), *model_at = row_at + row_room(g->degree);
+    uint8_t *row_at = (uint8_t *)g->work + tlc_message_room(&g->setup, TLC_PHASE_HELLO),
+            *model_at = row_at + row_room(g->degree);
     tlc_message model = full ? write_model(g, model_at) : (tlc_message){model_at, 0};
     size_t row = write_row(g, row_at);
     uint8_t *body = (uint8_t *)(uintptr_t)model.data - row;
@@ -229,8 +231,8 @@ tlc_status tlc_gossip_join(tlc_gossip *g, uint64_t step, const float *const *mod
 
     if (!g)
         return TLC_ERR_PARAM;
-    if (!tlc_step_valid(step))
-        return tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL, "join was called with step %llu; it is 1 to 2^63 - 1",
+    if (!tlc_step_starts(step))
+        return tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL, "join was called with step %llu; it is 1 to 2^62",
                           (unsigned long long)step);
     const tlc_status status = model ? tlc_gossip_check_values(g, "model", model) : TLC_OK;
     if (status)

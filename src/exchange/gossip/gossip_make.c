@@ -4,6 +4,7 @@
  */
 #include "gossip.h"
 #include "../plan/setup_make.h"
+#include "../plan/sort.h"
 #include "../wire/message_bound.h"
 
 #define LINE 16 /* values of a cache line, where groups begin */
@@ -29,6 +30,12 @@ static tlc_status check_neighbour(const tlc_gossip *g, size_t i, uint32_t node, 
     return TLC_OK;
 }
 
+static int has_lower_node(const void *arg, size_t a, size_t b)
+{
+    const tlc_neighbour *neighbour = arg;
+    return neighbour[a].node < neighbour[b].node;
+}
+
 /* Takes neighbours and weights. */
 static tlc_status take_neighbours(tlc_gossip *g, const uint32_t *neighbours, const double *weights)
 {
@@ -44,8 +51,10 @@ static tlc_status take_neighbours(tlc_gossip *g, const uint32_t *neighbours, con
         seen[node / 8] |= (uint8_t)(1 << node % 8);
         g->neighbour[i].node = node;
         g->neighbour[i].weight = weights[i];
+        g->by_node[i] = i;
         sum += weights[i];
     }
+    tlc_sort(g->by_node, degree, has_lower_node, g->neighbour);
     g->weight = weights[degree];
     memset(seen, 0, TLC_BITMAP(g->setup.cfg.workers));
     if (!(g->weight >= 0))
@@ -153,6 +162,7 @@ static tlc_status make(tlc_gossip *g)
     g->report.finding = tlc_finding_of(TLC_REASON_NONE);
     g->report.taken = tlc_memory_take(m, TLC_BITMAP(x->cfg.workers), 1);
     g->neighbour = tlc_memory_take(m, g->degree, sizeof *g->neighbour);
+    g->by_node = tlc_memory_take(m, g->degree, sizeof *g->by_node);
     g->place = tlc_memory_take(m, x->count, sizeof *g->place);
     g->group_at = tlc_memory_take(m, tlc_gossip_groups(g), sizeof *g->group_at);
     g->whole = tlc_memory_take(m, tlc_gossip_groups(g), sizeof(tlc_ctx *));

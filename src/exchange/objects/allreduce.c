@@ -139,7 +139,7 @@ tlc_status tlc_allreduce_push(tlc_allreduce *a, const void *const *grads, double
 
 size_t tlc_allreduce_pushed_parts(const tlc_allreduce *a)
 {
-    return a ? tlc_pushing_parts(&a->push) : 0;
+    return a ? a->push.open_count : 0;
 }
 
 tlc_status tlc_allreduce_pushed_part(const tlc_allreduce *a, size_t i, tlc_part *part)

@@ -3,6 +3,20 @@
 
 #define MOST_NAMED 8
 
+void tlc_states_look(const tlc_given_states *given, uint64_t from, tlc_states_window *w)
+{
+    *w = (tlc_states_window){.from = from, .next = UINT64_MAX};
+    for (size_t i = 0; i < given->count; i++) {
+        const uint64_t rank = given->rank_of(given->states[i]);
+        if (rank < from)
+            continue;
+        if (rank - from >= TLC_STATES_WINDOW)
+            w->next = rank < w->next ? rank : w->next;
+        else if (!w->state[rank - from])
+            w->state[rank - from] = i + 1;
+    }
+}
+
 static int is_given(const tlc_given_states *given, uint64_t rank)
 {
     for (size_t i = 0; i < given->count; i++)
@@ -13,11 +27,13 @@ static int is_given(const tlc_given_states *given, uint64_t rank)
 
 uint64_t tlc_states_ranks(const tlc_given_states *given)
 {
+    tlc_states_window w;
     uint64_t ranks = 0;
 
-    for (size_t i = 0; i < given->count; i++) {
-        const tlc_given_states before = {given->states, i, given->ranks, given->only, given->rank_of};
-        ranks += !is_given(&before, given->rank_of(given->states[i]));
+    for (uint64_t from = 0; from != UINT64_MAX; from = w.next) {
+        tlc_states_look(given, from, &w);
+        for (size_t i = 0; i < TLC_STATES_WINDOW; i++)
+            ranks += w.state[i] != 0;
     }
     return ranks;
 }
@@ -33,12 +49,16 @@ static uint64_t count_missing(const tlc_given_states *given)
 static void say_missing(tlc_text *w, const tlc_setup *x, const tlc_given_states *given, uint64_t missing)
 {
     uint64_t rank = given->only == TLC_NOBODY ? 0 : given->only;
+    tlc_states_window near;
 
+    tlc_states_look(given, rank, &near);
     tlc_text_say(w, missing > 1 ? "the states of " : "the state of ");
     tlc_text_say(w, tlc_role_word(x->role));
     tlc_text_say(w, missing > 1 ? "s " : " ");
     for (uint64_t i = 0; i < missing && i < MOST_NAMED; rank++) {
-        if (is_given(given, rank))
+        if (rank - near.from >= TLC_STATES_WINDOW)
+            tlc_states_look(given, rank, &near);
+        if (near.state[rank - near.from])
             continue;
         tlc_text_say(w, i == 0 ? "" : i + 1 == missing ? " and " : ", ");
         tlc_text_number(w, rank);

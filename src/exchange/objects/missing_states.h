@@ -16,6 +16,15 @@ typedef struct tlc_given_states {
     uint64_t (*rank_of)(tlc_message state);
 } tlc_given_states;
 
+/* The states of TLC_STATES_WINDOW ranks, without memory of their own. */
+enum { TLC_STATES_WINDOW = 1024 };
+typedef struct tlc_states_window {
+    uint64_t from;                   /* the first of these ranks */
+    uint64_t next;                   /* the first rank after them that has a state; UINT64_MAX: none has */
+    size_t state[TLC_STATES_WINDOW]; /* by rank - from: its first state, + 1; 0: it has none */
+} tlc_states_window;
+void tlc_states_look(const tlc_given_states *given, uint64_t from, tlc_states_window *w);
+
 /* How many ranks have a state. */
 uint64_t tlc_states_ranks(const tlc_given_states *given);
 

@@ -18,6 +18,8 @@ typedef struct loading {
     size_t count;
     tlc_report *report;        /* the object's first */
     uint64_t workers, servers; /* of the old run */
+    uint64_t step;             /* of state 0 */
+    int distinct;              /* no rank has two states */
     int of_all;                /* states of all its ranks are given */
     int own_given, lost;
 } loading;
@@ -85,7 +87,7 @@ static void mark(const tlc_setup *x, tlc_state s, int on)
     for (uint64_t k = 0; k < s.entries && tlc_state_next(&s, &e); k++) {
         size_t t = tlc_setup_find(x, (const char *)e.name, e.name_len);
         if (t != TLC_ALL)
-            x->seen[t] = on ? x->seen[t] | MARK : x->seen[t] & ~(size_t)MARK;
+            x->loaded[t].seen = on ? x->loaded[t].seen | MARK : x->loaded[t].seen & ~(size_t)MARK;
     }
 }
 
@@ -98,10 +100,28 @@ static int are_apart(const tlc_setup *x, tlc_state s, tlc_state other)
     mark(x, other, 1);
     for (uint64_t k = 0; k < s.entries && tlc_state_next(&s, &e); k++) {
         size_t t = tlc_setup_find(x, (const char *)e.name, e.name_len);
-        apart &= t == TLC_ALL || !(x->seen[t] & MARK);
+        apart &= t == TLC_ALL || !(x->loaded[t].seen & MARK);
     }
     mark(x, other, 0);
     return apart;
+}
+
+/* Does state i fit those before, which fit each other? */
+static tlc_status check_pairs(const loading *l, size_t i, const tlc_state *s)
+{
+    const int any_step = l->o->x->role == TLC_ROLE_WORKER;
+    tlc_state other;
+
+    if (l->distinct && (any_step || s->step == l->step))
+        return TLC_OK;
+    for (size_t before = 0; before < i; before++) {
+        (void)tlc_state_head(&other, l->states[before]);
+        int same_rank = other.rank == s->rank, same_step = other.step == s->step || any_step;
+        if (same_rank ? other.step == s->step && are_apart(l->o->x, *s, other) : same_step)
+            continue;
+        return fail_pair(l, same_rank ? TLC_REASON_STATE_TWICE : TLC_REASON_STATE_STEP, s, &other);
+    }
+    return TLC_OK;
 }
 
 /* Checks the head of state i, and that it fits those before. */
@@ -109,7 +129,6 @@ static tlc_status check_head(loading *l, size_t i, tlc_state *s)
 {
     const tlc_setup *x = l->o->x;
     tlc_status status = tlc_state_head(s, l->states[i]);
-    tlc_state other;
 
     if (!status && tlc_load32(s->in.p + s->in.len) != tlc_checksum(s->in.p, s->in.len))
         status = TLC_ERR_CHECKSUM;
@@ -118,32 +137,34 @@ static tlc_status check_head(loading *l, size_t i, tlc_state *s)
     if (i == 0) {
         l->workers = s->workers;
         l->servers = s->servers;
+        l->step = s->step;
     }
     status = check_kind(l, i, s);
     if (status)
         return status;
     l->own_given |= s->rank == x->rank;
-    for (size_t before = 0; before < i; before++) {
-        (void)tlc_state_head(&other, l->states[before]);
-        int same_rank = other.rank == s->rank, same_step = other.step == s->step || x->role == TLC_ROLE_WORKER;
-        if (same_rank ? other.step == s->step && are_apart(x, *s, other) : same_step)
-            continue;
-        return fail_pair(l, same_rank ? TLC_REASON_STATE_TWICE : TLC_REASON_STATE_STEP, s, &other);
-    }
-    return TLC_OK;
+    return check_pairs(l, i, s);
 }
 
-/* Does the codec of an entry of state i fit all parts of the tensor that this object sends? */
+/* Does the codec of an entry of state i fit all parts of the tensor that this object sends? All pushes of a tensor have
+ * the same one. */
 static tlc_status check_codec(const loading *l, size_t i, const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
 {
+    tlc_loaded *before = &l->o->x->loaded[tensor];
+    const int again = !e->pull && before->state == i + 1;
     char text[TLC_CODEC_TEXT];
 
-    if (s && !tlc_codec_copy(e->codec, e->codec_len, text))
+    if (!s)
+        return TLC_OK;
+    if (again && before->codec_len == e->codec_len && memcmp(before->codec, e->codec, e->codec_len) == 0)
+        return TLC_OK;
+    if (again || !tlc_codec_copy(e->codec, e->codec_len, text))
         return tlc_refuse_state(s->x, tensor, TLC_ERR_CORRUPT, i, l->states[i]);
-    for (size_t p = 0; s && p < s->part_count; p++) {
+    const tlc_parts parts = tlc_sender_parts_of(s, tensor);
+    for (size_t k = 0; k < parts.count; k++) {
         int shared;
-        tlc_ctx *ctx = tlc_sender_context(s, p, &shared);
-        if (tlc_sender_part(s, p)->tensor != tensor || !ctx || shared)
+        tlc_ctx *ctx = tlc_sender_context(s, tlc_parts_at(&parts, k), &shared);
+        if (!ctx || shared)
             continue;
         tlc_status status = tlc_codec_fits(ctx, text);
         if (status)
@@ -152,21 +173,28 @@ static tlc_status check_codec(const loading *l, size_t i, const tlc_sender *s, s
                               "name it in reserve",
                               i, text, ctx->codec_text);
     }
+    if (!e->pull) {
+        before->state = i + 1;
+        before->codec = e->codec;
+        before->codec_len = e->codec_len;
+    }
     return TLC_OK;
 }
 
-/* Sets it. */
+/* Sets it. All parts of a tensor have the same one. */
 static void adopt_codec(const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
 {
+    const tlc_parts parts = tlc_sender_parts_of(s, tensor);
     char text[TLC_CODEC_TEXT];
 
     if (!tlc_codec_copy(e->codec, e->codec_len, text))
         return;
-    for (size_t p = 0; p < s->part_count; p++) {
+    for (size_t k = 0; k < parts.count; k++) {
         int shared;
-        tlc_ctx *ctx = tlc_sender_context(s, p, &shared);
-        if (tlc_sender_part(s, p)->tensor == tensor && ctx && !shared)
-            (void)tlc_set_codec(ctx, text);
+        tlc_ctx *ctx = tlc_sender_context(s, tlc_parts_at(&parts, k), &shared);
+        if (!ctx || shared || strcmp(ctx->codec_text, text) == 0)
+            return;
+        (void)tlc_set_codec(ctx, text);
     }
 }
 
@@ -179,12 +207,34 @@ static uint64_t overlap(const tlc_ownership_part *part, const tlc_state_entry *e
     return from < to ? to - from : 0;
 }
 
+/* Those of the parts that an entry has values of. */
+static tlc_parts parts_in(const tlc_sender *s, tlc_parts parts, const tlc_state_entry *e)
+{
+    size_t low = 0;
+
+    for (size_t high = parts.count; low < high;) { /* the first part that ends after the entry begins */
+        const size_t middle = low + (high - low) / 2;
+        const tlc_ownership_part *part = tlc_sender_part(s, tlc_parts_at(&parts, middle));
+        if (part->first + part->n <= e->first)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    parts.list += low;
+    parts.count -= low;
+    for (low = 0; low < parts.count && overlap(tlc_sender_part(s, tlc_parts_at(&parts, low)), e);)
+        low++;
+    parts.count = low;
+    return parts;
+}
+
 /* Counts the values of an entry that this owner's part of the tensor has, too. */
 static void cover(const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
 {
-    for (size_t p = 0; s && p < s->part_count; p++)
-        if (tlc_sender_part(s, p)->tensor == tensor)
-            s->x->covered[tensor] += (size_t)overlap(tlc_sender_part(s, p), e);
+    const tlc_parts parts = s ? parts_in(s, tlc_sender_parts_of(s, tensor), e) : (tlc_parts){.count = 0};
+
+    for (size_t k = 0; k < parts.count; k++)
+        s->x->loaded[tensor].covered += (size_t)overlap(tlc_sender_part(s, tlc_parts_at(&parts, k)), e);
 }
 
 static uint64_t rank_of(tlc_message message)
@@ -213,10 +263,10 @@ static int has_place(const loading *l, const tlc_sender *s, size_t tensor, const
 {
     const tlc_setup *x = l->o->x;
     const uint32_t pusher = x->tensors[tensor].pusher;
+    const tlc_parts parts = s ? tlc_sender_parts_of(s, tensor) : (tlc_parts){.count = 0};
 
-    for (size_t p = 0; s && p < s->part_count; p++)
-        if (tlc_sender_part(s, p)->tensor == tensor && tlc_sender_context(s, p, &(int){0}))
-            return s->residual[p] != NULL;
+    if (parts.count && tlc_sender_context(s, tlc_parts_at(&parts, 0), &(int){0})) /* or of none */
+        return s->residual[tlc_parts_at(&parts, 0)] != NULL;
     /* A push that became that of one worker alone, which must have been given this state, too. With as many ranks as
      * before, each needs its own state only. */
     if (e->pull || !pusher || pusher == x->rank + 1 || l->of_all)
@@ -262,7 +312,7 @@ static tlc_status check_entries(const loading *l, size_t i, tlc_state *s, tlc_re
             cover(sender, t, &e);
         if (e.residual && !has_place(l, sender, t, &e))
             tlc_report_unknown(notes, e.name, e.name_len);
-        x->seen[t] |= 1;
+        x->loaded[t].seen |= 1;
     }
     return read_taken(l->o, s, 0) ? TLC_OK : fail(l, i, TLC_ERR_CORRUPT);
 }
@@ -299,12 +349,14 @@ static void take_entry(const loading *l, size_t i, const tlc_state *s, const tlc
     adopt_codec(sender, t, e);
     if (!e->residual || (!e->pull && !is_ours(l, s, &x->tensors[t])))
         return;
-    int add = !e->pull && x->seen[t] && x->seen[t] != i + 1;
-    if (!e->pull && !x->seen[t])
-        x->seen[t] = i + 1;
-    for (size_t p = 0; p < sender->part_count; p++)
-        if (tlc_sender_part(sender, p)->tensor == t && sender->residual[p])
-            take_values(sender, p, e, add);
+    size_t *seen = &x->loaded[t].seen;
+    int add = !e->pull && *seen && *seen != i + 1;
+    if (!e->pull && !*seen)
+        *seen = i + 1;
+    const tlc_parts parts = parts_in(sender, tlc_sender_parts_of(sender, t), e);
+    for (size_t k = 0; k < parts.count; k++)
+        if (sender->residual[tlc_parts_at(&parts, k)])
+            take_values(sender, tlc_parts_at(&parts, k), e, add);
 }
 
 /* All residuals: to 0, or times a factor where one worker's part in a mean has changed. */
@@ -343,7 +395,7 @@ static void apply(loading *l)
             set_residuals(senders[d], 0);
             tlc_sender_forget(senders[d]);
         }
-    memset(x->seen, 0, x->count * sizeof *x->seen);
+    memset(x->loaded, 0, x->count * sizeof *x->loaded);
     if (l->o->taken)
         memset(l->o->taken, 0, x->cfg.workers * sizeof *l->o->taken);
     for (size_t i = 0; i < l->count; i++) {
@@ -372,7 +424,7 @@ static int all_covered(const loading *l)
 
     for (size_t p = 0; s && p < s->part_count; p++) {
         const tlc_ownership_part *part = tlc_sender_part(s, p);
-        if (x->covered[part->tensor] < part->n && (x->seen[part->tensor] || x->role == TLC_ROLE_SERVER))
+        if (x->loaded[part->tensor].covered < part->n && (x->loaded[part->tensor].seen || x->role == TLC_ROLE_SERVER))
             return 0;
     }
     return 1;
@@ -402,14 +454,16 @@ tlc_status tlc_object_state_load(tlc_object *o, const tlc_message *states, size_
         return tlc_refuse_null(x, "states");
     if (!count)
         return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "count is 0; at least one state is needed");
-    memset(x->seen, 0, x->count * sizeof *x->seen);
-    memset(x->covered, 0, x->count * sizeof *x->covered);
+    memset(x->loaded, 0, x->count * sizeof *x->loaded);
+    tlc_given_states all = all_of(&l);
+    const uint64_t ranks = tlc_states_ranks(&all);
+    l.distinct = ranks == count;
     for (size_t i = 0; !status && i < count; i++)
         status = check_head(&l, i, &s);
     if (status)
         return status;
-    const tlc_given_states all = all_of(&l);
-    l.of_all = tlc_states_ranks(&all) == all.ranks;
+    all = all_of(&l);
+    l.of_all = ranks == all.ranks;
     for (size_t i = 0; !status && i < count; i++) {
         (void)tlc_state_head(&s, states[i]);
         status = check_entries(&l, i, &s, &notes);
@@ -420,7 +474,7 @@ tlc_status tlc_object_state_load(tlc_object *o, const tlc_message *states, size_
     if (status)
         return status;
     for (size_t t = x->count; t-- > 0;)
-        if (x->tensors[t].n && !x->seen[t]) {
+        if (x->tensors[t].n && !x->loaded[t].seen) {
             notes.missing++;
             missing = t;
         }

@@ -133,7 +133,7 @@ tlc_status tlc_state_head(tlc_state *s, tlc_message message)
     s->step = tlc_load64(s->in.p + 8);
     if (!tlc_read_number(&s->in, &s->workers) || !tlc_read_number(&s->in, &s->servers) ||
         !tlc_read_number(&s->in, &s->rank) || !tlc_read_number(&s->in, &s->entries) || s->in.p[7] ||
-        !tlc_step_valid(s->step))
+        !tlc_step_starts(s->step))
         return TLC_ERR_CORRUPT;
     return TLC_OK;
 }

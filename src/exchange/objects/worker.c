@@ -185,8 +185,8 @@ tlc_status tlc_worker_join(tlc_worker *w, uint64_t step, const uint64_t *taken)
 
     if (!w)
         return TLC_ERR_PARAM;
-    if (!tlc_step_valid(step))
-        return tlc_refuse(&w->setup, TLC_ERR_PARAM, TLC_ALL, "join was called with step %llu; it is 1 to 2^63 - 1",
+    if (!tlc_step_starts(step))
+        return tlc_refuse(&w->setup, TLC_ERR_PARAM, TLC_ALL, "join was called with step %llu; it is 1 to 2^62",
                           (unsigned long long)step);
     if (w->push.under_way && step <= w->step)
         return tlc_refuse(&w->setup, TLC_ERR_ORDER, TLC_ALL,

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "ownership.h"
+#include "sort.h"
 
 #define UNIT 16  /* values: pieces of a tensor begin at multiples of it */
 #define FINE 256 /* costs are counted in parts of a byte */
 
 static int is_split(const tlc_ownership_tensor *t, size_t split_n)
 {
-    return t->n >= split_n;
+    return t->n && t->n >= split_n;
 }
 
 static uint64_t units_of(const tlc_ownership_tensor *t)
@@ -16,7 +17,8 @@ static uint64_t units_of(const tlc_ownership_tensor *t)
 
 static uint64_t unit_cost(const tlc_ownership_tensor *t)
 {
-    return tlc_ceil_div(tlc_product(t->cost, FINE), units_of(t)) + 1;
+    const uint64_t each = tlc_ceil_div(tlc_product(t->cost, FINE), units_of(t));
+    return each < UINT64_MAX ? each + 1 : each;
 }
 
 static uint64_t split_cost(const tlc_ownership_tensor *t)
@@ -24,57 +26,42 @@ static uint64_t split_cost(const tlc_ownership_tensor *t)
     return tlc_product(units_of(t), unit_cost(t));
 }
 
+/* ---- who gets what ----------------------------------------------------------------------------------------------- */
+
 /* Is tensor a dealt out before b? */
-static int is_before(const tlc_ownership_tensor *tensors, size_t a, size_t b)
+static int is_costlier(const void *arg, size_t a, size_t b)
 {
+    const tlc_ownership_tensor *tensors = arg;
     return tensors[a].cost != tensors[b].cost ? tensors[a].cost > tensors[b].cost : a < b;
 }
 
-/* Restores the heap below `at`: each element is dealt out after its children. */
-static void sift(size_t *heap, size_t count, size_t at, const tlc_ownership_tensor *tensors)
+/* Does owner b get something before a? */
+static int has_more(const void *arg, size_t a, size_t b)
 {
-    for (size_t child = 2 * at + 1; child < count; at = child, child = 2 * at + 1) {
-        if (child + 1 < count && is_before(tensors, heap[child], heap[child + 1]))
-            child++;
-        if (is_before(tensors, heap[child], heap[at]))
-            return;
-        size_t moved = heap[at];
-        heap[at] = heap[child];
-        heap[child] = moved;
-    }
-}
-
-static void sort_by_cost(size_t *list, size_t count, const tlc_ownership_tensor *tensors)
-{
-    for (size_t i = count / 2; i-- > 0;)
-        sift(list, count, i, tensors);
-    for (size_t end = count; end-- > 1;) {
-        size_t last = list[0];
-        list[0] = list[end];
-        list[end] = last;
-        sift(list, end, 0, tensors);
-    }
+    const uint64_t *load = arg;
+    return load[a] != load[b] ? load[a] > load[b] : a > b;
 }
 
 /* owner[t]: who gets tensor t, if it is not split. load: what owners have then. */
 static void deal_out(const tlc_ownership_tensor *tensors, size_t count, uint32_t owners, size_t split_n,
                      uint32_t *owner, uint64_t *load, tlc_memory *m)
 {
-    size_t *list = tlc_memory_take(m, count, sizeof *list), whole = 0;
+    size_t *list = tlc_memory_take(m, count, sizeof *list), *least = tlc_memory_take(m, owners, sizeof *least);
+    size_t whole = 0;
 
     if (m->status)
         return;
     for (size_t t = 0; t < count; t++)
         if (!is_split(&tensors[t], split_n))
             list[whole++] = t;
-    sort_by_cost(list, whole, tensors);
+    tlc_sort(list, whole, is_costlier, tensors);
+    for (uint32_t o = 0; o < owners; o++)
+        least[o] = o; /* a heap: all have nothing, and the first one is the next one */
     for (size_t i = 0; i < whole; i++) {
-        uint32_t least = 0;
-        for (uint32_t o = 1; o < owners; o++)
-            if (load[o] < load[least])
-                least = o;
-        owner[list[i]] = least;
-        load[least] = tlc_sum(load[least], tlc_product(tensors[list[i]].cost, FINE));
+        const size_t o = least[0];
+        owner[list[i]] = (uint32_t)o;
+        load[o] = tlc_sum(load[o], tlc_product(tensors[list[i]].cost, FINE));
+        tlc_sift(least, owners, 0, has_more, load);
     }
 }
 
@@ -118,13 +105,12 @@ static size_t cut_at(const tlc_ownership_tensor *t, uint64_t before, uint64_t en
     return unit < units_of(t) ? (size_t)(unit * UNIT) : t->n;
 }
 
-/* Adds a group to the grouping. */
-static tlc_ownership_group *add_group(tlc_grouping *g, size_t begin, uint32_t pusher, int shared)
-{
-    tlc_ownership_group *group = &g->groups[g->count++];
+/* ---- parts that share a frame ------------------------------------------------------------------------------------ */
 
-    *group = (tlc_ownership_group){.begin = begin, .pusher = pusher, .shared = shared};
-    return group;
+/* Adds a group to the grouping. */
+static void add_group(tlc_grouping *g, size_t begin, uint32_t pusher, int shared)
+{
+    g->groups[g->count++] = (tlc_ownership_group){.begin = begin, .pusher = pusher, .shared = shared};
 }
 
 static void add_part(tlc_grouping *g, const tlc_ownership *own, size_t part)
@@ -135,38 +121,49 @@ static void add_part(tlc_grouping *g, const tlc_ownership *own, size_t part)
     group->n += own->parts[part].n;
 }
 
-/* Makes the groups of one owner: parts with a frame of their own first, then the shared frames by pusher. */
-static void group_owner(tlc_grouping *g, const tlc_ownership *own, uint32_t owner, const tlc_ownership_tensor *tensors,
-                        tlc_direction direction)
+/* What decides which parts share a frame. */
+typedef struct sharing {
+    const tlc_ownership *own;
+    const tlc_ownership_tensor *tensors;
+    tlc_direction direction;
+} sharing;
+
+/* Answers are for all workers, whoever pushed. */
+static uint32_t pusher_of(const sharing *s, size_t part)
 {
-    size_t from = own->begin[owner], to = own->begin[owner + 1], at = from;
-    uint64_t last = 0;
+    return s->direction == TLC_PUSH ? s->tensors[s->own->parts[part].tensor].pusher : 0;
+}
+
+static int is_in_frame_before(const void *arg, size_t a, size_t b)
+{
+    const uint32_t first = pusher_of(arg, a), second = pusher_of(arg, b);
+    return first != second ? first < second : a < b;
+}
+
+/* Makes the groups of one owner: parts with a frame of their own first, then the shared frames by pusher. */
+static void group_owner(tlc_grouping *g, const sharing *s, uint32_t owner)
+{
+    const tlc_ownership *own = s->own;
+    const size_t from = own->begin[owner], to = own->begin[owner + 1];
+    size_t at = from, small = 0;
 
     for (size_t p = from; p < to; p++) {
-        const tlc_ownership_tensor *t = &tensors[own->parts[p].tensor];
-        if (t->small[direction])
+        if (s->tensors[own->parts[p].tensor].small[s->direction])
             continue;
-        add_group(g, at++, direction == TLC_PUSH ? t->pusher : 0, 0);
+        add_group(g, at++, pusher_of(s, p), 0);
         add_part(g, own, p);
     }
-    /* answers are for all workers, whoever pushed */
-    for (uint64_t next = 0; at < to; next = last + 1) {
-        last = UINT64_MAX;
-        for (size_t p = from; p < to; p++) {
-            const tlc_ownership_tensor *t = &tensors[own->parts[p].tensor];
-            uint32_t pusher = direction == TLC_PUSH ? t->pusher : 0;
-            if (t->small[direction] && pusher >= next && pusher < last)
-                last = pusher;
-        }
-        const tlc_ownership_group *group = add_group(g, at, (uint32_t)last, 1);
-        for (size_t p = from; p < to; p++) {
-            const tlc_ownership_tensor *t = &tensors[own->parts[p].tensor];
-            if (t->small[direction] && (direction == TLC_PULL || t->pusher == last))
-                add_part(g, own, p);
-        }
-        at += group->count;
-        if (group->n > g->shared_n)
-            g->shared_n = group->n;
+    for (size_t p = from; p < to; p++)
+        if (s->tensors[own->parts[p].tensor].small[s->direction])
+            g->order[at + small++] = p;
+    tlc_sort(g->order + at, small, is_in_frame_before, s);
+    for (size_t i = 0; i < small; i++) {
+        const size_t p = g->order[at + i];
+        if (!i || pusher_of(s, p) != g->groups[g->count - 1].pusher)
+            add_group(g, at + i, pusher_of(s, p), 1);
+        add_part(g, own, p);
+        if (g->groups[g->count - 1].n > g->shared_n)
+            g->shared_n = g->groups[g->count - 1].n;
     }
 }
 
@@ -180,33 +177,58 @@ static void group_parts(tlc_ownership *own, tlc_direction direction, const tlc_o
     g->begin = tlc_memory_take(m, (uint64_t)owners + 1, sizeof *g->begin);
     if (m->status)
         return;
+    const sharing s = {own, tensors, direction};
     for (uint32_t o = 0; o < owners; o++) {
         g->begin[o] = g->count;
-        group_owner(g, own, o, tensors, direction);
+        group_owner(g, &s, o);
     }
     g->begin[owners] = g->count;
 }
 
-/* Makes the parts of all owners. */
-static void make_parts(tlc_ownership *own, const tlc_ownership_tensor *tensors, size_t count, uint32_t owners,
-                       size_t split_n, const uint32_t *owner, const uint64_t *end)
+/* ---- the plan ---------------------------------------------------------------------------------------------------- */
+
+/* The parts of all owners, tensor by tensor. place 0: counts them, those of owner o in begin[o + 2]. Else begin[o + 1]
+ * is where the next part of owner o goes. */
+static void walk_parts(tlc_ownership *own, const tlc_ownership_tensor *tensors, size_t count, uint32_t owners,
+                       size_t split_n, const uint32_t *owner, const uint64_t *end, int place)
 {
-    for (uint32_t o = 0; o < owners; o++) {
-        uint64_t before = 0;
-        own->begin[o] = own->count;
-        for (size_t t = 0; t < count; t++) {
-            size_t from = 0, to = tensors[t].n;
-            if (is_split(&tensors[t], split_n)) {
-                from = o ? cut_at(&tensors[t], before, end[o - 1]) : 0;
-                to = cut_at(&tensors[t], before, end[o]);
-                before = tlc_sum(before, split_cost(&tensors[t]));
-            } else if (owner[t] != o)
+    uint32_t first = 0; /* the first owner whose stretch ends after what came before */
+    uint64_t before = 0;
+    size_t placed = 0;
+
+    for (size_t t = 0; t < count; t++) {
+        const int split = is_split(&tensors[t], split_n);
+        const uint64_t cost = split ? split_cost(&tensors[t]) : 0;
+        uint32_t o = split ? first : owner[t];
+        own->of_tensor[t] = placed;
+        for (size_t from = 0, to; from < tensors[t].n && o < owners; from = to, o++) {
+            to = split ? cut_at(&tensors[t], before, end[o]) : tensors[t].n;
+            if (from >= to)
                 continue;
-            if (from < to)
-                own->parts[own->count++] = (tlc_ownership_part){t, from, to - from, o};
+            if (place) {
+                own->by_tensor[placed++] = own->begin[o + 1];
+                own->parts[own->begin[o + 1]++] = (tlc_ownership_part){t, from, to - from, o};
+            } else
+                own->begin[o + 2]++;
         }
+        before = tlc_sum(before, cost);
+        while (first + 1 < owners && end[first] <= before)
+            first++;
     }
-    own->begin[owners] = own->count;
+    own->of_tensor[count] = placed;
+}
+
+static void make_parts(tlc_ownership *own, const tlc_ownership_tensor *tensors, size_t count, uint32_t owners,
+                       size_t split_n, const uint32_t *owner, const uint64_t *end, tlc_memory *m)
+{
+    walk_parts(own, tensors, count, owners, split_n, owner, end, 0);
+    for (uint32_t o = 0; o < owners; o++)
+        own->begin[o + 2] += own->begin[o + 1];
+    own->count = own->begin[owners + 1];
+    own->parts = tlc_memory_take(m, own->count, sizeof *own->parts);
+    own->by_tensor = tlc_memory_take(m, own->count, sizeof *own->by_tensor);
+    if (!m->status)
+        walk_parts(own, tensors, count, owners, split_n, owner, end, 1);
 }
 
 void tlc_ownership_plan(tlc_ownership *own, const tlc_ownership_tensor *tensors, size_t count, uint32_t owners,
@@ -216,13 +238,15 @@ void tlc_ownership_plan(tlc_ownership *own, const tlc_ownership_tensor *tensors,
     uint64_t *load = tlc_memory_take(m, owners, sizeof *load), *end = tlc_memory_take(m, owners, sizeof *end);
 
     *own = (tlc_ownership){.count = 0};
-    own->parts = tlc_memory_take(m, tlc_sum(count, owners), sizeof *own->parts); /* a part more for each cut */
-    own->begin = tlc_memory_take(m, (uint64_t)owners + 1, sizeof *own->begin);
+    own->begin = tlc_memory_take(m, (uint64_t)owners + 2, sizeof *own->begin);
+    own->of_tensor = tlc_memory_take(m, tlc_sum(count, 1), sizeof *own->of_tensor);
     if (m->status)
         return;
     deal_out(tensors, count, owners, split_n, owner, load, m);
+    if (m->status)
+        return;
     plan_cuts(tensors, count, owners, split_n, load, end);
-    make_parts(own, tensors, count, owners, split_n, owner, end);
-    for (int d = TLC_PUSH; d <= TLC_PULL; d++)
+    make_parts(own, tensors, count, owners, split_n, owner, end, m);
+    for (int d = TLC_PUSH; !m->status && d <= TLC_PULL; d++)
         group_parts(own, (tlc_direction)d, tensors, owners, m);
 }

@@ -45,6 +45,8 @@ typedef struct tlc_ownership {
     tlc_ownership_part *parts; /* by owner, then by tensor */
     size_t *begin;             /* owner i has parts begin[i] .. begin[i + 1] - 1 */
     size_t count;
+    size_t *by_tensor;        /* all parts, by tensor, then by owner, which is by their first value, too */
+    size_t *of_tensor;        /* tensor i has parts by_tensor[of_tensor[i]] .. by_tensor[of_tensor[i + 1] - 1] */
     tlc_grouping grouping[2]; /* by direction */
 } tlc_ownership;
 

@@ -21,6 +21,15 @@ typedef struct tlc_setup_tensor {
     uint32_t pusher; /* 0: all workers push it; else the only one that does, + 1 */
 } tlc_setup_tensor;
 
+/* What states have of a tensor, while they are loaded. */
+typedef struct tlc_loaded {
+    size_t seen;       /* the first state that has it, + 1 */
+    size_t covered;    /* values of this owner's part that they have */
+    size_t state;      /* the last state that has a push of it, + 1 */
+    const char *codec; /* of that push: codec_len bytes of the state */
+    size_t codec_len;
+} tlc_loaded;
+
 /* Begins with what refused calls need (refusal.h). */
 typedef struct tlc_setup {
     tlc_report *report; /* what `_outcome` tells: a worker has one for each server. While an object is made: its own */
@@ -34,10 +43,9 @@ typedef struct tlc_setup {
                         nobody */
     tlc_setup_tensor *tensors;
     size_t count;
-    size_t *by_name; /* a hash table of indices + 1; 0: empty */
-    size_t names;    /* its size, a power of 2 */
-    size_t *seen;    /* by tensor, while states are loaded: the first state that has it, + 1 */
-    size_t *covered; /* by tensor, while states are loaded: values of this owner's part that they have */
+    size_t *by_name;    /* a hash table of indices + 1; 0: empty */
+    size_t names;       /* its size, a power of 2 */
+    tlc_loaded *loaded; /* by tensor */
     tlc_ownership ownership;
     uint64_t fingerprint;
     size_t message_bound; /* the most bytes of a message that the object takes */

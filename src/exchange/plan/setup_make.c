@@ -164,8 +164,7 @@ static tlc_status fill(tlc_setup *x, const tlc_tensor *tensors)
     for (x->names = 2; x->names <= SIZE_MAX / 4 && x->names / 2 < x->count;)
         x->names *= 2;
     x->by_name = tlc_memory_take(m, x->names, sizeof *x->by_name);
-    x->seen = tlc_memory_take(m, x->count, sizeof *x->seen);
-    x->covered = tlc_memory_take(m, x->count, sizeof *x->covered);
+    x->loaded = tlc_memory_take(m, x->count, sizeof *x->loaded);
     if (m->status)
         return m->status;
     status = take_tensors(x, tensors);

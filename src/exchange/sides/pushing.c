@@ -15,42 +15,24 @@ tlc_status tlc_pushing_init(tlc_pushing *p, tlc_setup *x, uint32_t messages, uin
     if (status)
         return status;
     s->given = tlc_memory_take(&x->memory, s->group_count, sizeof *s->given);
+    p->open = tlc_memory_take(&x->memory, s->group_count, sizeof *p->open);
+    for (size_t g = 0; !x->memory.status && g < s->group_count; g++)
+        if (s->ctx[g] && !tlc_sender_group(s, g)->shared)
+            p->open[p->open_count++] = g;
     return x->memory.status;
 }
 
 /* ---- frames of the caller ---------------------------------------------------------------------------------------- */
 
-/* From group g on, the first one whose frame a caller may make. */
-static size_t next_open(const tlc_sender *s, size_t g)
-{
-    while (g < s->group_count && (!s->ctx[g] || tlc_sender_group(s, g)->shared))
-        g++;
-    return g;
-}
-
-size_t tlc_pushing_parts(const tlc_pushing *p)
-{
-    const tlc_sender *s = &p->sender;
-    size_t count = 0;
-
-    for (size_t g = next_open(s, 0); g < s->group_count; g = next_open(s, g + 1))
-        count++;
-    return count;
-}
-
 tlc_status tlc_pushing_part(const tlc_pushing *p, size_t i, tlc_part *part)
 {
     const tlc_sender *s = &p->sender;
-    size_t g = next_open(s, 0);
 
     if (!part || part->struct_size < sizeof part->struct_size)
         return tlc_refuse_struct(s->x, "part");
-    for (size_t left = i; left && g < s->group_count; left--)
-        g = next_open(s, g + 1);
-    if (g == s->group_count)
-        return tlc_refuse(s->x, TLC_ERR_PARAM, TLC_ALL, "there is no pushed part %zu; there are %zu", i,
-                          tlc_pushing_parts(p));
-    const size_t index = tlc_group_index(s, tlc_sender_group(s, g), 0);
+    if (i >= p->open_count)
+        return tlc_refuse(s->x, TLC_ERR_PARAM, TLC_ALL, "there is no pushed part %zu; there are %zu", i, p->open_count);
+    const size_t index = tlc_group_index(s, tlc_sender_group(s, p->open[i]), 0);
     const tlc_ownership_part *found = tlc_sender_part(s, index);
     const tlc_part ours = {.tensor = found->tensor,
                            .first = found->first,
@@ -78,9 +60,9 @@ static int fits(const tlc_ctx *ctx, tlc_message message)
 tlc_status tlc_pushing_give(tlc_pushing *p, const tlc_message *frames)
 {
     tlc_sender *s = &p->sender;
-    size_t i = 0;
 
-    for (size_t g = next_open(s, 0); g < s->group_count; g = next_open(s, g + 1), i++) {
+    for (size_t i = 0; i < p->open_count; i++) {
+        const size_t g = p->open[i];
         if (frames[i].len && !fits(s->ctx[g], frames[i])) {
             tlc_pushing_forget(p);
             return tlc_refuse(s->x, TLC_ERR_PARAM, tlc_group_part(s, tlc_sender_group(s, g), 0)->tensor,

@@ -9,6 +9,8 @@
 
 typedef struct tlc_pushing {
     tlc_sender sender;
+    size_t *open; /* the groups whose frames a caller may make: those of tensors that are not small */
+    size_t open_count;
     tlc_finding finding; /* why the gradient was dropped */
     uint64_t step;       /* of the last push */
     int under_way;       /* it was made, and its step has not ended */
@@ -17,8 +19,7 @@ typedef struct tlc_pushing {
 /* messages: how many owners get one. slots: how many steps are kept. On failure, tlc_sender_free() is still needed. */
 tlc_status tlc_pushing_init(tlc_pushing *p, tlc_setup *x, uint32_t messages, uint32_t slots);
 
-/* The parts whose frames a caller may make: those of tensors that are not small. */
-size_t tlc_pushing_parts(const tlc_pushing *p);
+/* Part i of those whose frames a caller may make. */
 tlc_status tlc_pushing_part(const tlc_pushing *p, size_t i, tlc_part *part);
 
 /* Keeps the frames of these parts for the next push; len 0: the library makes it. TLC_ERR_PARAM: one is not a frame of

@@ -144,21 +144,33 @@ tlc_status tlc_sender_scale(tlc_sender *s, float factor, int check_only)
     return status;
 }
 
+static tlc_status set_codec(const tlc_sender *s, size_t g, const char *codec, int check_only)
+{
+    const tlc_ownership_group *group = tlc_sender_group(s, g);
+
+    if (!s->ctx[g] || group->shared)
+        return TLC_OK;
+    const tlc_status status = check_only ? tlc_codec_fits(s->ctx[g], codec) : tlc_set_codec(s->ctx[g], codec);
+    if (status)
+        (void)tlc_refuse(s->x, status, tlc_group_part(s, group, 0)->tensor,
+                         "the codec \"%.63s\" does not fit here, where there is \"%.63s\"; name it in reserve", codec,
+                         s->ctx[g]->codec_text);
+    return status;
+}
+
 tlc_status tlc_sender_set_codec(tlc_sender *s, size_t tensor, const char *codec, int check_only)
 {
     tlc_status status = TLC_OK;
 
-    for (size_t g = 0; !status && g < s->group_count; g++) {
-        const tlc_ownership_group *group = tlc_sender_group(s, g);
-        size_t t = tlc_group_part(s, group, 0)->tensor;
-        if (!s->ctx[g] || group->shared || (tensor == TLC_ALL ? !s->x->tensors[t].common[s->direction] : t != tensor))
-            continue;
-        status = check_only ? tlc_codec_fits(s->ctx[g], codec) : tlc_set_codec(s->ctx[g], codec);
-        if (status)
-            (void)tlc_refuse(s->x, status, t,
-                             "the codec \"%.63s\" does not fit here, where there is \"%.63s\"; name it in reserve",
-                             codec, s->ctx[g]->codec_text);
+    if (tensor != TLC_ALL) {
+        const tlc_parts parts = tlc_sender_parts_of(s, tensor);
+        for (size_t i = 0; !status && i < parts.count; i++)
+            status = set_codec(s, s->group_of[tlc_parts_at(&parts, i)], codec, check_only);
+        return status;
     }
+    for (size_t g = 0; !status && g < s->group_count; g++)
+        if (s->x->tensors[tlc_group_part(s, tlc_sender_group(s, g), 0)->tensor].common[s->direction])
+            status = set_codec(s, g, codec, check_only);
     return status;
 }
 

@@ -64,7 +64,8 @@ static tlc_status init_group(tlc_sender *s, tlc_setup *x, size_t g)
 static tlc_status init_buffers(tlc_sender *s, tlc_setup *x, uint32_t i)
 {
     size_t from = tlc_sender_begin(s, i), to = tlc_sender_begin(s, i + 1), cap;
-    uint64_t frames = 0, count = to - from, room = tlc_message_room(x);
+    size_t room = tlc_message_room(x, s->direction == TLC_PUSH ? TLC_PHASE_PUSH : TLC_PHASE_ANSWER);
+    uint64_t frames = 0, count = to - from;
     tlc_status status;
 
     for (size_t g = from; g < to; g++)
@@ -125,6 +126,31 @@ void tlc_sender_free(tlc_sender *s)
 {
     for (size_t g = 0; g < s->group_count; g++)
         tlc_destroy(s->ctx[g]);
+}
+
+/* The first of the parts in `list` that is not before `part`; `count` if all are. */
+static size_t first_from(const size_t *list, size_t count, size_t part)
+{
+    size_t low = 0;
+
+    for (size_t high = count; low < high;) {
+        size_t middle = low + (high - low) / 2;
+        if (list[middle] < part)
+            low = middle + 1;
+        else
+            high = middle;
+    }
+    return low;
+}
+
+tlc_parts tlc_sender_parts_of(const tlc_sender *s, size_t tensor)
+{
+    const tlc_ownership *own = &s->x->ownership;
+    const size_t *all = own->by_tensor + own->of_tensor[tensor];
+    size_t count = own->of_tensor[tensor + 1] - own->of_tensor[tensor];
+    size_t from = first_from(all, count, s->first_part), to = first_from(all, count, s->first_part + s->part_count);
+
+    return (tlc_parts){all + from, to - from, s->first_part};
 }
 
 tlc_ctx *tlc_sender_context(const tlc_sender *s, size_t p, int *shared)

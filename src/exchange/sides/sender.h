@@ -84,6 +84,20 @@ static inline int tlc_sender_given(const tlc_sender *s, size_t g)
     return s->given && s->given[g].len;
 }
 
+/* The parts of a tensor that a sender has, by their first value. */
+typedef struct tlc_parts {
+    const size_t *list;
+    size_t count, first;
+} tlc_parts;
+
+tlc_parts tlc_sender_parts_of(const tlc_sender *s, size_t tensor);
+
+/* The index of part i of these. */
+static inline size_t tlc_parts_at(const tlc_parts *parts, size_t i)
+{
+    return parts->list[i] - parts->first;
+}
+
 /* The context of a part, or NULL: this object does not send it. *shared: does it share a frame? */
 tlc_ctx *tlc_sender_context(const tlc_sender *s, size_t p, int *shared);
 

@@ -21,9 +21,10 @@ int tlc_weight_valid(double weight)
     return bits >= WEIGHT_MIN && bits <= WEIGHT_MAX;
 }
 
-size_t tlc_message_room(const tlc_setup *x)
+size_t tlc_message_room(const tlc_setup *x, tlc_phase phase)
 {
-    return FIXED + 6 * TLC_VARINT_MAX + 2 + sizeof(double) + TLC_BITMAP(x->cfg.workers);
+    return FIXED + 6 * TLC_VARINT_MAX + 2 + sizeof(double) +
+           (phase == TLC_PHASE_ANSWER ? TLC_BITMAP(x->cfg.workers) : 0);
 }
 
 /* ---- write ------------------------------------------------------------------------------------------------------- */
@@ -69,7 +70,7 @@ static size_t write_head(const tlc_setup *x, const tlc_head *h, uint8_t *p)
 
 tlc_message tlc_message_write(const tlc_setup *x, const tlc_head *head)
 {
-    uint8_t *bundle = (uint8_t *)(uintptr_t)head->bundle.data, *begin = bundle - tlc_message_room(x);
+    uint8_t *bundle = (uint8_t *)(uintptr_t)head->bundle.data, *begin = bundle - tlc_message_room(x, head->phase);
     size_t size = write_head(x, head, begin);
 
     begin = memmove(bundle - size, begin, size);

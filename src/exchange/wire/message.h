@@ -22,9 +22,9 @@ typedef struct tlc_head {
 } tlc_head;
 
 /* The bytes that a message needs before its bundle, at most. */
-size_t tlc_message_room(const tlc_setup *x);
+size_t tlc_message_room(const tlc_setup *x, tlc_phase phase);
 
-/* Writes a message around its bundle. The bundle lies in a buffer, with tlc_message_room() bytes before it and 4 bytes
+/* Writes a message around its bundle. The bundle lies in a buffer, with the room of its phase before it and 4 bytes
  * after it; the message begins where its head fits in. bundle.data must be set even if there is no bundle. */
 tlc_message tlc_message_write(const tlc_setup *x, const tlc_head *head);
 

@@ -134,7 +134,8 @@ class FrameInfo(Structure):
 
 class DeltaOptions(Structure):
     _fields_ = [("struct_size", c_size_t), ("isa", c_int), ("without_digests", c_int), ("parallel", Parallel),
-                ("message", c_char_p), ("message_cap", c_size_t), ("block_digests", c_int)]
+                ("message", c_char_p), ("message_cap", c_size_t), ("block_digests", c_int),
+                ("check_result", c_int)]
 
 
 class DeltaInfo(Structure):

@@ -45,7 +45,7 @@ def codec_bound(codec: str, n: int, dtype: DTypeLike = "f32") -> int:
     """The largest frame of a codec for n values, in bytes, with a checksum: what a receiver needs."""
     check_codec(codec)
     bound = c_size_t()
-    check(lib.tlc_codec_bound(codec.encode(), dtype_of(dtype), count(n, "n"), byref(bound)))
+    check(lib.tlc_codec_bound(coded(codec, "codec"), dtype_of(dtype), count(n, "n"), byref(bound)))
     return bound.value
 
 

@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, Iterable, Optional, Union
 from . import _c
 from ._arrays import DTypeLike, borrowed, dtype_of, octets, values
 from ._c import DType, Isa
-from ._library import check, choice, count, lib, message_of, real
+from ._library import check, choice, coded, count, lib, message_of, real
 from ._object import CObject, saved_state
 from ._parallel import threads_of
 from .codec_strings import check_codec, codec_list
@@ -58,7 +58,7 @@ class Context(CObject):
         given = None if residual is None else values(residual, self.n, DType.F32, "residual", writable=True)
         self._given_residual = residual
         pool = threads_of(threads, self.n)
-        config.codec = codec.encode()
+        config.codec = coded(codec, "codec")
         config.reserve = codec_list(reserve)
         config.dtype = self.dtype
         config.feedback = -1 if feedback is None else int(feedback)
@@ -127,7 +127,7 @@ class Context(CObject):
         """Changes the codec between two compressions; the residual stays. CapacityError: it had to be reserved."""
         check_codec(codec)
         with self._lock:
-            self._try(lib.tlc_set_codec, codec.encode())
+            self._try(lib.tlc_set_codec, coded(codec, "codec"))
 
     def reset(self) -> None:
         """Sets residual and step to 0."""

@@ -71,10 +71,10 @@ class Repaired(NamedTuple):
 
 
 def _call(threads: Optional[int], n: int, function: Callable[..., int], *arguments: Any,
-          without_digests: bool = False, block_digests: bool = False) -> None:
+          without_digests: bool = False, block_digests: bool = False, check_result: bool = False) -> None:
     """Calls a function of the library whose last argument are options."""
     options = _c.DeltaOptions(struct_size=sizeof(_c.DeltaOptions), without_digests=int(without_digests),
-                              block_digests=int(block_digests))
+                              block_digests=int(block_digests), check_result=int(check_result))
     message = message_of(options)
     pool = threads_of(threads, n)
     if pool is not None:
@@ -120,13 +120,18 @@ def compress_into(base: Any, next: Any, out: Any, *, dtype: Optional[DTypeLike] 
           room.size, byref(written), without_digests=not digests, block_digests=block_digests)
     return written.value
 
-def apply(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, threads: Optional[int] = None) -> Any:
+def apply(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, check_result: bool = False,
+          threads: Optional[int] = None) -> Any:
     """Makes the next weights of `weights`, in place, and returns them. An exception leaves them as they were:
     BaseError: they are not the base; SizeError: the frame has another number of weights; CorruptError: it was altered.
+
+    check_result: what was written is compared with the digest of the result, in another sweep. ChecksumError: it is not
+    what the sender had. Then the weights have changed, and are not to be used.
     """
     source = octets(frame, "frame")
     target, n, kind = weights_of(weights, dtype, "weights", writable=True)
-    _call(threads, n, lib.tlc_delta_apply, source.address, source.size, kind, target.address, n)
+    _call(threads, n, lib.tlc_delta_apply, source.address, source.size, kind, target.address, n,
+          check_result=check_result)
     return weights
 
 

@@ -7,7 +7,7 @@ from typing import Any, Sequence
 
 from . import _c
 from ._arrays import DTypeLike, dtype_of, octets
-from ._library import check, count, lib, listed, message_of, real
+from ._library import check, coded, count, lib, listed, message_of, real
 from .codec_strings import check_codec, codec_bound, quantizer_of
 
 
@@ -28,9 +28,9 @@ def compress_quartic(quartic: Any, scales: Sequence[float], n: int, codec: str =
     scales = [real(scale, "a scale") for scale in listed(scales, None, "scales", "numbers")]
     if len(scales) != -(-n // block):
         raise ValueError(f"{-(-n // block)} scales are needed, not {len(scales)}")
-    parameters = _c.QuarticParams(struct_size=sizeof(_c.QuarticParams), codec=codec.encode(), dtype=dtype_of(dtype),
-                                  checksum=int(checksum))
-    scratch = (c_uint64 * -(-lib.tlc_quartic_scratch(codec.encode(), n) // 8))()
+    parameters = _c.QuarticParams(struct_size=sizeof(_c.QuarticParams), codec=coded(codec, "codec"),
+                                  dtype=dtype_of(dtype), checksum=int(checksum))
+    scratch = (c_uint64 * -(-lib.tlc_quartic_scratch(parameters.codec, n) // 8))()
     if len(scratch):
         parameters.scratch = addressof(scratch)
     frame, written = bytearray(codec_bound(codec, n, dtype)), c_size_t()
