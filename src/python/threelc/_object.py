@@ -54,7 +54,9 @@ def _leave() -> None:
     """In a process that was forked: the threads that use objects are in the other one."""
     for end in list(_ENDS.values()):
         found = end()
-        if found is not None and found._lock.locked():
+        if found is not None and found._lock.acquire(blocking=False):
+            found._lock.release()
+        elif found is not None:
             found._lock = _Left()
 
 
@@ -71,7 +73,7 @@ class CObject:
     def __init__(self, make: Callable[[Any], None], destroy: Callable[[Any], None], threads: Optional[Threads],
                  residuals: Sequence[Optional[View]]) -> None:
         """make: is called with the address of a pointer for the object, and raises what went wrong."""
-        self._lock: Any = threading.Lock()
+        self._lock: Any = threading.RLock()  # a handler of signals may save a state while a call is made
         self._threads = threads
         self._residuals = [residual for residual in residuals if residual is not None]
         made = c_void_p()

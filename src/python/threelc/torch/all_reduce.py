@@ -14,6 +14,7 @@ from ._common.jobs import Jobs
 from ._common.log import Log
 from ._common.means import Means
 from ._common.moments import MOMENTS, check_moments
+from ._common.signals import signals_wait
 from ._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, check_made, states_for
 from ._common.transport import Transport
 
@@ -91,14 +92,17 @@ class AllReduce:
                 if written is not None:
                     written.synchronize()
                 self._run(name, tensor)
-            except BaseException as error:
+            except Exception as error:
                 future.set_exception(error)
+            except BaseException as error:  # which a future does not take
+                future.set_exception(RuntimeError(f"the exchange of {name} was ended by {error!r}"))
             else:
                 future.set_result(tensor)
 
         self._jobs.put(job)
         return future
 
+    @signals_wait
     def _run(self, name: str, tensor: torch.Tensor) -> None:
         with self._lock:
             try:
@@ -123,6 +127,7 @@ class AllReduce:
         with self._lock:
             self._log.set_every(count, stats)
 
+    @signals_wait
     def flush(self) -> Dict[str, torch.Tensor]:
         """On all ranks together, after all that was started is done: sends what residuals hold as floats. Returns that,
         flat, by name: the mean over the ranks, on the CPU. Residuals are 0 then, on all ranks."""
@@ -131,6 +136,7 @@ class AllReduce:
             groups = {**means.loaded, **means.groups} if means.has_feedback else {}
             return {name: group.flush(self._transport)[0] for name, group in groups.items()}
 
+    @signals_wait
     def state_dict(self) -> Dict[str, Any]:
         """Residuals of this rank, by name, and its stats. Each rank saves its own."""
         with self._lock:
@@ -138,6 +144,7 @@ class AllReduce:
             return {**_STATE.head(self._transport), "made": dict(means.made), **means.moments.state_dict(),
                     "traffic": means.traffic(), "groups": means.states()}
 
+    @signals_wait
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
         states of all: no residual is lost. lost: states that are missing are lost, and their residuals with them. Call

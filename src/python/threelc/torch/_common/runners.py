@@ -2,7 +2,7 @@
 """Where the jobs of a step are done: at once, or in a thread while the caller computes."""
 from __future__ import annotations
 
-import threading
+import queue
 from typing import Any, Callable, Optional
 
 from .jobs import Jobs
@@ -33,7 +33,7 @@ class Background:
 
     def put(self, job: Job) -> Job:
         """Returns what waits until the job is done, and those before it."""
-        done = threading.Event()
+        done: "queue.SimpleQueue[None]" = queue.SimpleQueue()
 
         def guarded() -> None:
             try:
@@ -43,10 +43,11 @@ class Background:
                 self._failure = error
                 self._transport.abort()
             finally:
-                done.set()
+                done.put(None)
 
         def wait() -> None:
-            done.wait()
+            self._jobs.wait(done)
+            done.put(None)  # for who waits again
             if self._failure is not None:
                 raise self._failure
 

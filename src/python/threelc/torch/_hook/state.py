@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
+from functools import partial
 from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 import torch
@@ -18,6 +19,7 @@ from .._common.jobs import Jobs
 from .._common.log import Log
 from .._common.moments import MOMENTS, Moments
 from .._common.replicas import Replicas
+from .._common.signals import SignalsWait
 from .._common.starving import Starving, residual_ratios
 from .._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, made_with, plain, states_for
 from .._common.transport import Transport
@@ -66,6 +68,7 @@ class DDPState:
         self._kept = self.residuals if has_feedback else None
         self._groups: Dict[str, Group] = {}  # by the name of each of its parameters
         self._waiting: Dict[str, Tuple[Arrival, int, int]] = {}  # parameters whose group is not complete yet
+        self._arrivals: List[Arrival] = []  # that may not be done yet
         self._order: List[Group] = []
         self._scale: Optional[float] = None
         self._scale_known = True  # of this step
@@ -89,16 +92,28 @@ class DDPState:
             try:
                 job()
             except BaseException as error:
-                self._failed(error)
+                try:
+                    self._failed(error)
+                finally:
+                    for arrival in self._arrivals:  # the backward pass waits for them
+                        arrival.give_up()
 
-        self._jobs.put(guarded)
+        try:
+            self._jobs.put(guarded)
+        except BaseException:  # the thread has ended, or its own care for failures failed
+            self._transport.abort()
+            raise
 
     # ---- the hook: buckets arrive ----
 
     def _bucket_arrived(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
-        if bucket.index() == 0:
-            self._begin_step()
-        arrival = Arrival(bucket.buffer())
+        try:
+            if bucket.index() == 0:
+                self._begin_step()
+            arrival = self._arrived(bucket.buffer())
+        except BaseException as error:
+            self._give_up(error)
+            raise
         try:
             parameters = bucket.parameters()
             names = [self._places.name_of(parameter) for parameter in parameters]
@@ -120,6 +135,11 @@ class DDPState:
             self._put(self._end_step)
         return arrival.future
 
+    def _arrived(self, buffer: torch.Tensor) -> Arrival:
+        self._arrivals = [arrival for arrival in self._arrivals if not arrival.future.done()]
+        self._arrivals.append(Arrival(buffer))
+        return self._arrivals[-1]
+
     def _gradient_arrived(self, gradient: torch.Tensor, parameter: Any) -> None:
         """The mean is written into the gradient before this returns."""
         name = self._places.name_of(parameter)
@@ -131,7 +151,7 @@ class DDPState:
         flat = gradient.detach()
         if not gradient.is_sparse:
             flat = flat.contiguous().view(-1)
-        arrival = Arrival(flat)
+        arrival = self._arrived(flat)
         try:
             if gradient.is_sparse:
                 arrival.as_floats([name])
@@ -167,7 +187,10 @@ class DDPState:
         self._joined = False
         try:
             if not compiled:
-                torch.autograd.Variable._execution_engine.queue_callback(self._backward_ends)
+                # Nobody but PyTorch has the object, so signals do not wait for a backward pass that is broken off.
+                waits = SignalsWait()
+                torch.autograd.Variable._execution_engine.queue_callback(partial(self._backward_ends, waits))
+                waits.__enter__()
         except RuntimeError:  # not in a backward pass: DistributedDataParallel.join() shadows those of other ranks
             self._joined = True
             if self._broken is not None:
@@ -228,12 +251,12 @@ class DDPState:
         for name in group.names:
             self._groups[name] = group
 
-    def _backward_ends(self) -> None:
+    def _backward_ends(self, waits: SignalsWait) -> None:
         """Called when all buckets have arrived, before DistributedDataParallel waits for them."""
         if self._waiting:
             self._put(self._missing_job())
         # This one is called after that of DistributedDataParallel: an exception must not keep it from cleaning up.
-        torch.autograd.Variable._execution_engine.queue_callback(self._step_ended)
+        torch.autograd.Variable._execution_engine.queue_callback(partial(self._step_ended, waits))
 
     def _missing_job(self) -> Callable[[], None]:
         waiting, self._waiting = self._waiting, {}
@@ -249,14 +272,15 @@ class DDPState:
 
         return job
 
-    def _step_ended(self) -> None:
+    def _step_ended(self, waits: SignalsWait) -> None:
         """Called after DistributedDataParallel has written the gradients."""
-        try:
-            self._keep_unused()
-        except BaseException as error:
-            self._give_up(error)
-            raise
-        self._tell()
+        with waits:
+            try:
+                self._keep_unused()
+            except BaseException as error:
+                self._give_up(error)
+                raise
+            self._tell()
 
     def _keep_unused(self) -> None:
         """A parameter that no rank used does not get what came out of the residuals, so it goes back: with the same
