@@ -411,14 +411,20 @@ class FeedbackObject(ExchangeObject):
 
 
 class PushingObject(FeedbackObject):
-    """The calls of objects that push gradients. `_to` has room for their messages."""
+    """The calls of objects that push gradients. `_to` has room for their messages, those of step `_pushing`."""
 
     _to: Any
+    _pushing = 0
 
     def _pushed(self, verb: str, gradients: Optional[Sequence[Any]], weight: float, *frames: Any) -> List[memoryview]:
         source = None if gradients is None else Lists(gradients, self._sizes, self._dtype, "gradients")
         with self._lock:
-            self._call(verb, source and source.array, *frames, real(weight, "weight"), self._to)
+            before, self._pushing = self._pushing, self.step
+            try:
+                self._call(verb, source and source.array, *frames, real(weight, "weight"), self._to)
+            except Error:
+                self._pushing = before
+                raise
             return [self._message(message) for message in self._to]
 
     def mask(self, momentum: Sequence[Any]) -> None:

@@ -9,6 +9,7 @@ import time
 import weakref
 from typing import Any, Callable, List, Optional
 
+Job = Callable[[], None]
 _Queue = queue.SimpleQueue
 _LOOK = 1.0  # seconds from one look at the thread to the next
 
@@ -18,7 +19,7 @@ class Jobs:
     whoever puts or waits gets the exception."""
 
     def __init__(self, name: str) -> None:
-        self._queue: _Queue[Optional[Callable[[], None]]] = queue.SimpleQueue()
+        self._queue: _Queue[Optional[Job]] = queue.SimpleQueue()
         self._busy = [0.0]  # seconds
         self._failures: List[BaseException] = []
         self._thread = threading.Thread(target=_run, args=(self._queue, self._busy, self._failures), name=name,
@@ -41,7 +42,7 @@ class Jobs:
             raise RuntimeError(f"the thread {self._thread.name} has ended: after os.fork() it is in the other process "
                                "alone, and so are its connections")
 
-    def put(self, job: Callable[[], None]) -> None:
+    def put(self, job: Job) -> None:
         """The job should not raise an exception."""
         self.check()
         self._queue.put(job)
@@ -85,7 +86,7 @@ class Jobs:
         self._busy[0] = seconds
 
 
-_RUNNING: "weakref.WeakKeyDictionary[threading.Thread, _Queue[Optional[Callable[[], None]]]]" = \
+_RUNNING: "weakref.WeakKeyDictionary[threading.Thread, _Queue[Optional[Job]]]" = \
     weakref.WeakKeyDictionary()
 
 
@@ -97,7 +98,7 @@ def _end_threads() -> None:
         thread.join(5)
 
 
-def _run(jobs: _Queue[Optional[Callable[[], None]]], busy: List[float], failures: List[BaseException]) -> None:
+def _run(jobs: _Queue[Optional[Job]], busy: List[float], failures: List[BaseException]) -> None:
     while True:
         job = jobs.get()
         if job is None:

@@ -5,10 +5,8 @@ from __future__ import annotations
 import queue
 from typing import Any, Callable, Optional
 
-from .jobs import Jobs
+from .jobs import Job, Jobs
 from .transport import Transport
-
-Job = Callable[[], None]
 
 
 class Inline:
@@ -51,7 +49,11 @@ class Background:
             if self._failure is not None:
                 raise self._failure
 
-        self._jobs.put(guarded)
+        try:
+            self._jobs.put(guarded)
+        except BaseException:  # the thread has ended
+            self._transport.abort()
+            raise
         return wait
 
     def call(self, function: Callable[[], Any]) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 import torch
 
@@ -15,7 +15,7 @@ from ..._errors import Error, Status, StepError
 from ...codec_strings import check_codec
 from ...context import Context
 from .._common.groups import DTYPES, Clock, Group, ring_bytes
-from .._common.jobs import Jobs
+from .._common.jobs import Job
 from .._common.log import Log
 from .._common.moments import MOMENTS, Moments
 from .._common.replicas import Replicas
@@ -24,6 +24,7 @@ from .._common.starving import Starving, residual_ratios
 from .._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, made_with, plain, states_for
 from .._common.transport import Transport
 from .arrival import Arrival
+from .arrival_jobs import ArrivalJobs
 from .counts import Counts, Stats, Step
 from .places import Places
 from .settings import Settings
@@ -34,7 +35,6 @@ _STATE = Kind("register()", STATE_VERSION, {
     **RANKS, **MOMENTS, "steps": int, "scale": Optionally(float), "counts": Optionally(_COUNTS), "made": MADE,
     "changed": Optionally({"codec": str, "pull": Optionally(str)}),
     "groups": [{**GROUP, "dtype": int, "push": Optionally(str), "pull": Optionally(str)}]}, changes=True)
-_JUDGED_STEPS = 10  # compressed steps after which they are compared with floats
 
 
 class DDPState:
@@ -46,7 +46,7 @@ class DDPState:
 
     def __init__(self, model: Any, settings: Settings, transport: Transport, scaler: Any, seed: int,
                  threads: Optional[int], quantize: str) -> None:
-        self._jobs = Jobs("threelc-ddp")
+        self._jobs = ArrivalJobs(transport)
         self._settings = settings
         self._transport = transport
         self._scaler = scaler
@@ -68,7 +68,6 @@ class DDPState:
         self._kept = self.residuals if has_feedback else None
         self._groups: Dict[str, Group] = {}  # by the name of each of its parameters
         self._waiting: Dict[str, Tuple[Arrival, int, int]] = {}  # parameters whose group is not complete yet
-        self._arrivals: List[Arrival] = []  # that may not be done yet
         self._order: List[Group] = []
         self._scale: Optional[float] = None
         self._scale_known = True  # of this step
@@ -86,23 +85,9 @@ class DDPState:
         self._starving = Starving()
         self._log = Log(transport.rank)
 
-    def _put(self, job: Callable[[], None]) -> None:
+    def _put(self, job: Job) -> None:
         """Hands a job to the thread. An exception in it reaches the backward pass, and ends the other ranks'."""
-        def guarded() -> None:
-            try:
-                job()
-            except BaseException as error:
-                try:
-                    self._failed(error)
-                finally:
-                    for arrival in self._arrivals:  # the backward pass waits for them
-                        arrival.give_up()
-
-        try:
-            self._jobs.put(guarded)
-        except BaseException:  # the thread has ended, or its own care for failures failed
-            self._transport.abort()
-            raise
+        self._jobs.guard(job, self._failed)
 
     # ---- the hook: buckets arrive ----
 
@@ -110,7 +95,7 @@ class DDPState:
         try:
             if bucket.index() == 0:
                 self._begin_step()
-            arrival = self._arrived(bucket.buffer())
+            arrival = self._jobs.arrived(bucket.buffer())
         except BaseException as error:
             self._give_up(error)
             raise
@@ -135,11 +120,6 @@ class DDPState:
             self._put(self._end_step)
         return arrival.future
 
-    def _arrived(self, buffer: torch.Tensor) -> Arrival:
-        self._arrivals = [arrival for arrival in self._arrivals if not arrival.future.done()]
-        self._arrivals.append(Arrival(buffer))
-        return self._arrivals[-1]
-
     def _gradient_arrived(self, gradient: torch.Tensor, parameter: Any) -> None:
         """The mean is written into the gradient before this returns."""
         name = self._places.name_of(parameter)
@@ -151,7 +131,7 @@ class DDPState:
         flat = gradient.detach()
         if not gradient.is_sparse:
             flat = flat.contiguous().view(-1)
-        arrival = self._arrived(flat)
+        arrival = self._jobs.arrived(flat)
         try:
             if gradient.is_sparse:
                 arrival.as_floats([name])
@@ -258,7 +238,7 @@ class DDPState:
         # This one is called after that of DistributedDataParallel: an exception must not keep it from cleaning up.
         torch.autograd.Variable._execution_engine.queue_callback(partial(self._step_ended, waits))
 
-    def _missing_job(self) -> Callable[[], None]:
+    def _missing_job(self) -> Job:
         waiting, self._waiting = self._waiting, {}
 
         def job() -> None:
@@ -306,7 +286,7 @@ class DDPState:
 
     # ---- the thread: collectives, one after the other ----
 
-    def _job_of(self, group: Group, members: Sequence[Tuple[Arrival, int, int]], joined: bool) -> Callable[[], None]:
+    def _job_of(self, group: Group, members: Sequence[Tuple[Arrival, int, int]], joined: bool) -> Job:
         def job() -> None:
             try:
                 self._check_broken()
@@ -393,25 +373,13 @@ class DDPState:
 
     def _end_step(self) -> None:
         step, self._step = self._step, Step()
-        counts = self._counts
-        counts.steps += 1
-        if step.failure is not None:
-            counts.skipped += 1
-            counts.dropped += step.taken
-        spent = self._clock.codec + self._clock.wire
-        seconds, counts.spent = spent - counts.spent, spent
-        if step.floats:
-            counts.float_steps += 1
-            counts.float_seconds = min(counts.float_seconds, seconds)
-        elif self._broken is None and len(counts.step_seconds) < _JUDGED_STEPS:
-            counts.step_seconds.append(seconds)
-            counts.step_codec = self._clock.codec
-            if len(counts.step_seconds) == _JUDGED_STEPS and self._transport.rank == 0:  # once
-                self._warnings += filter(None, [counts.verdict(self._settings.codec)])
+        verdict = self._counts.end_step(step, self._clock, self._broken is None, self._settings.codec)
+        if verdict is not None and self._transport.rank == 0:
+            self._warnings.append(verdict)
         starves = self._starving.look(self._object_stats)
         if starves is not None and self._transport.rank == 0:
             self._warnings.append(starves)
-        self._log.look(counts.steps, self._stats)
+        self._log.look(self._counts.steps, self._stats)
 
     def _stats(self) -> Stats:
         return Stats(

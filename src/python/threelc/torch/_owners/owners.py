@@ -473,8 +473,6 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             self.optimizer, self._parts, self._places(),
             [(state["places"], state["optimizer"]) for state in servers or found]))
         load_buckets(self._buckets, found, servers, lost)
-        for bucket in self._buckets:
-            bucket.go_as_floats(False)  # a dense start begins anew on all ranks
         self._moments.load(found)
         self._masters = {name: masters[name].clone() for name in self._masters}
         for part, values in zip(self._parts, parts):
