@@ -17,7 +17,7 @@ import numpy
 import threelc
 from threelc import _parallel
 
-TRIALS = 8
+TRIALS = 4
 PACKAGE = str(Path(threelc.__file__).resolve().parents[1])
 
 # Each prints a line when it is about to work, works until Ctrl-C, checks what it has, and prints "right".

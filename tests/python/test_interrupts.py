@@ -3,7 +3,8 @@
 of each call of the package, and at the k-th return, until a call is through. Afterwards the object has made the call or
 has not, holds what C has pointers to, and goes on; what a call writes is as before it or as after it.
 
-The calls are made in a process where memory that is freed loses its values. test_interrupts.py [GROUP]: by hand.
+The calls are made in a process where memory that is freed loses its values. test_interrupts.py [GROUP [EVERY]]: by hand, every
+so many points.
 """
 import gc
 import io
@@ -19,6 +20,7 @@ from threelc import _bundles, exchange
 from threelc.exchange import AllReduce, Config, Gossip, GossipKind, Server, Tensor, Worker
 
 PACKAGE = str(Path(threelc.__file__).resolve().parent)
+EVERY = 5  # points of which one is tried here
 N = 1 << 15  # values: so much that threads divide it
 RANDOM = numpy.random.default_rng(1)
 GRADIENT = RANDOM.standard_normal(N).astype("f4")
@@ -56,15 +58,15 @@ def cut(k, function, *arguments):
     return found, was_cut
 
 
-def points(make, call, check):
-    """How many points a call has. make() returns what call() and check() are given; check() also what the call returned
-    and whether it was cut."""
-    for k in range(1, 100000):
+def points(make, call, check, every=1):
+    """How many points a call has, of which it is cut at each `every`-th. make() returns what call() and check() are
+    given; check() also what the call returned and whether it was cut."""
+    for k in range(1, 100000, every):
         given = make()
         found, was_cut = cut(k, call, *given)
         check(*given, found, was_cut)
         if not was_cut:
-            return k - 1
+            return (k - 1) // every
     raise AssertionError("the call does not end")
 
 
@@ -385,7 +387,7 @@ class Points(unittest.TestCase):
     def group(self, name):
         environment = {**os.environ, "PYTHONPATH": str(Path(PACKAGE).parent), "PYTHONMALLOC": "malloc",
                        "MALLOC_PERTURB_": "165", "OMP_NUM_THREADS": "1"}
-        found = subprocess.run([sys.executable, "-X", "faulthandler", __file__, name], env=environment,
+        found = subprocess.run([sys.executable, "-X", "faulthandler", __file__, name, str(EVERY)], env=environment,
                                capture_output=True, text=True, timeout=300, check=False)
         self.assertEqual((found.returncode, found.stderr), (0, ""))
         self.assertIn("none broken", found.stdout)
@@ -407,6 +409,6 @@ class Points(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    for each in sys.argv[1:] or GROUPS:
-        counts = [points(*case) for case in GROUPS[each]()]
+    for each in sys.argv[1:2] or GROUPS:
+        counts = [points(*case, *map(int, sys.argv[2:])) for case in GROUPS[each]()]
         print(f"{each}: {len(counts)} calls, {sum(counts)} points, none broken")

@@ -14,8 +14,8 @@ import threelc.torch
 from cluster import CLUSTER
 from trials import WAYS
 
-STEPS = 24
-_COUNTS = {"traffic", "counts", "clock", "velocities"}  # seconds differ
+STEPS = 16
+_COUNTS = {"traffic", "counts"}  # seconds differ
 
 
 def digest(value, state=None):
@@ -36,9 +36,9 @@ def digest(value, state=None):
     return state.hexdigest()
 
 
-def saved(saver, model):
-    """What a checkpoint would have, where this object may say what it has: the state, and after a step the weights."""
-    return digest(saver.state_dict())
+def saved(saver, model, way):
+    """A checkpoint. With the hook weights are the optimizer's to change, in a step of its own."""
+    return digest([saver.state_dict(), {} if way == "ddp" else dict(model.named_parameters())])
 
 
 class Killer(threading.Thread):
@@ -66,12 +66,12 @@ def training(rank, world, way, signals, seed):
         threelc.torch.register = register
     saver = _STATES.pop() if _STATES else optimizer
     torch.manual_seed(1 + rank)
-    found, refused = [saved(saver, model)], 0
+    found, refused = [saved(saver, model, way)], 0
 
     def handler(*_):
         nonlocal refused
         try:
-            found.append(saved(saver, model))
+            found.append(saved(saver, model, way))
         except threelc.OrderError:
             refused += 1
 
@@ -84,7 +84,7 @@ def training(rank, world, way, signals, seed):
             model(torch.randn(8, 60)).pow(2).mean().backward()
             optimizer.step()
             if not signals:
-                found.append(saved(saver, model))
+                found.append(saved(saver, model, way))
     finally:
         killer.end.set()
         killer.join()
@@ -108,8 +108,8 @@ class Preemption(unittest.TestCase):
         whole = CLUSTER.run(2, training, way, 0, 1)
         broken = CLUSTER.run(2, training, way, 400, 2, timeout=30)
         for (expected, _), (found, refused) in zip(whole, broken):
-            self.assertLessEqual(set(found), set(expected))
-            self.assertGreater(len(found), 5)
+            self.assertFalse(set(found) - set(expected), "a state of no step")
+            self.assertGreater(len(found), 2)
             self.assertTrue(overlaps or not refused)
 
     def test_register(self):

@@ -16,7 +16,7 @@ import numpy
 import threelc
 from threelc.exchange import AllReduce, Config, Server, Tensor, Worker
 
-CALLS = 150  # of each storm that a handler broke off
+CALLS = 80  # of each storm that a handler broke off
 LONGEST = 120  # seconds of a storm
 N = 1 << 17
 PACKAGE = str(Path(threelc.__file__).resolve().parents[1])

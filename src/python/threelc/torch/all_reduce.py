@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import torch
@@ -58,6 +59,7 @@ class AllReduce:
         self._means = Means(transport, {**config, "threads": threads}, on_nonfinite, momentum_correction, second_moment)
         self._transport = transport
         self._jobs: Optional[Jobs] = None  # from the first start() on
+        self._begun: List[torch.futures.Future[torch.Tensor]] = []  # that may not be done yet
         self._lock = threading.Lock()
         self._log = Log(transport.rank, "exchange")
         self._done = 0
@@ -81,10 +83,12 @@ class AllReduce:
         is done, which then has the tensor or the exception, nobody else may use the tensor."""
         _check(name, tensor)
         if self._jobs is None:
-            self._jobs = Jobs("threelc-all-reduce")
+            self._jobs = Jobs("threelc-all-reduce", partial(_end, self._begun))
         on_cpu = tensor.device.type == "cpu"
         future: torch.futures.Future[torch.Tensor] = (
             torch.futures.Future() if on_cpu else torch.futures.Future(devices=[tensor.device]))
+        self._begun[:] = [each for each in self._begun if not each.done()]
+        self._begun.append(future)
         written = None if on_cpu else torch.cuda.current_stream(tensor.device).record_event()
 
         def job() -> None:
@@ -163,6 +167,13 @@ class AllReduce:
         means.loaded = loaded
         means.moments.load(found)
         means.float_bytes = load_traffic(found, "traffic", self._transport, means.clock)["float_bytes"]
+
+
+def _end(begun: "List[torch.futures.Future[torch.Tensor]]") -> None:
+    """The thread has ended."""
+    for future in begun:
+        if not future.done():
+            future.set_exception(RuntimeError("the thread of this AllReduce has ended"))
 
 
 def _check(name: Any, tensor: Any) -> None:

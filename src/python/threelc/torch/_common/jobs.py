@@ -18,12 +18,13 @@ class Jobs:
     """Ends when it is no longer used. A job that raises an exception is the last that counts: the thread goes on, and
     whoever puts or waits gets the exception."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, ended: Job = lambda: None) -> None:
+        """ended: is called in the thread when it ends, also where that is a fault. It must not keep this alive."""
         self._queue: _Queue[Optional[Job]] = queue.SimpleQueue()
         self._busy = [0.0]  # seconds
         self._failures: List[BaseException] = []
-        self._thread = threading.Thread(target=_run, args=(self._queue, self._busy, self._failures), name=name,
-                                        daemon=True)
+        self._thread = threading.Thread(target=_run, name=name, daemon=True,
+                                        args=(self._queue, self._busy, self._failures, ended))
         self._thread.start()
         _RUNNING[self._thread] = self._queue
 
@@ -98,15 +99,20 @@ def _end_threads() -> None:
         thread.join(5)
 
 
-def _run(jobs: _Queue[Optional[Job]], busy: List[float], failures: List[BaseException]) -> None:
-    while True:
-        job = jobs.get()
-        if job is None:
-            return
-        start = time.perf_counter()
-        try:
-            job()
-        except BaseException as error:
-            failures.append(error)
-        busy[0] += time.perf_counter() - start
-        del job  # which keeps its state alive
+def _run(jobs: _Queue[Optional[Job]], busy: List[float], failures: List[BaseException], ended: Job) -> None:
+    try:
+        while True:
+            job = jobs.get()
+            if job is None:
+                return
+            start = time.perf_counter()
+            try:
+                job()
+            except BaseException as error:
+                failures.append(error)
+            busy[0] += time.perf_counter() - start
+            del job  # which keeps its state alive
+    except BaseException as error:
+        failures.append(error)
+    finally:
+        ended()

@@ -255,6 +255,7 @@ class DDPState:
     def _step_ended(self, waits: SignalsWait) -> None:
         """Called after DistributedDataParallel has written the gradients."""
         with waits:
+            self._jobs.forget()
             try:
                 self._keep_unused()
             except BaseException as error:
