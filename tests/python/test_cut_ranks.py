@@ -19,9 +19,9 @@ from trials import WAYS
 PACKAGE = str(Path(threelc.__file__).resolve().parent)
 TIMEOUT = 8  # of the process group
 LONGEST = 2 * TIMEOUT  # seconds from the cut to the end of both
-STEPS = 6
-PLACES = [("ddp", "step"), ("ddp", "thread"), ("owners", "step"), ("owners", "thread"), ("streaming", "step"),
-          ("streaming", "thread"), ("local-steps", "step"), ("servers", "step"), ("gossip", "step"), ("group", "thread")]
+STEPS = 8
+PLACES = [*((way, place) for way in ("ddp", "owners", "streaming") for place in ("step", "thread")),
+          *((way, "step") for way in ("local-steps", "servers", "gossip")), ("group", "thread")]
 
 
 class Cut(Exception):
@@ -60,6 +60,7 @@ def training(rank, world, way, place, k):
             optimizer.zero_grad()
             model(torch.randn(8, 60)).pow(2).mean().backward()
             optimizer.step()
+        optimizer.state_dict()  # which waits for what is under way
 
     torch.manual_seed(1 + rank)
     lines.on = True

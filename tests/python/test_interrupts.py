@@ -3,8 +3,8 @@
 of each call of the package, and at the k-th return, until a call is through. Afterwards the object has made the call or
 has not, holds what C has pointers to, and goes on; what a call writes is as before it or as after it.
 
-The calls are made in a process where memory that is freed loses its values. test_interrupts.py [GROUP [EVERY]]: by hand, every
-so many points.
+The calls are made in a process where memory that is freed loses its values. test_interrupts.py [GROUP [EVERY]]: by
+hand, one of so many points.
 """
 import gc
 import io

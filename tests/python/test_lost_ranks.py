@@ -66,7 +66,7 @@ BREAKS = {  # what fails in the hook, in its thread, or at the end of the backwa
 }
 
 
-# What the rank says where that is not the exception itself. From a hook PyTorch may raise a RuntimeError with its words.
+# What the rank says where that is not the exception itself; PyTorch may make one of its own of what a hook raises
 EXPECTED = {"infinity": "ParameterError: .*factor", "parameters": "ValueError",
             "thread": "RuntimeError: .*the thread threelc-ddp has ended", "failure": "on this rank alone",
             "results": "on this rank alone"}

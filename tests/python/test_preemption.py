@@ -51,7 +51,7 @@ class Killer(threading.Thread):
 
     def run(self):
         for _ in range(self._count):
-            if self.end.wait(self._draw.uniform(0, 0.02)):
+            if self.end.wait(self._draw.uniform(0, 0.004)):
                 return
             os.kill(os.getpid(), signal.SIGTERM)
 
@@ -106,7 +106,7 @@ def _remembering(register):
 class Preemption(unittest.TestCase):
     def preempted(self, way, overlaps=False):
         whole = CLUSTER.run(2, training, way, 0, 1)
-        broken = CLUSTER.run(2, training, way, 400, 2, timeout=30)
+        broken = CLUSTER.run(2, training, way, 2000, 2, timeout=30)
         for (expected, _), (found, refused) in zip(whole, broken):
             self.assertFalse(set(found) - set(expected), "a state of no step")
             self.assertGreater(len(found), 2)

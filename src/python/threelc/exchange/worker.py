@@ -45,7 +45,7 @@ class Worker(PushingObject):
             self._call("pull", messages.array, target.array)
 
     def again(self, step: int) -> List[memoryview]:
-        """The messages of the step under way, as after Ctrl-C in push(). OrderError: nothing was pushed in this step."""
+        """The messages of the step under way, as after Ctrl-C in push(). OrderError: there are none."""
         with self._lock:
             if not step == self._pushing == self.step or not self._to[0].len:
                 raise error_of(Status.ORDER, f"nothing was pushed in step {step}")

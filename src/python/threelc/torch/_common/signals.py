@@ -27,7 +27,6 @@ class _Signals:
         self.came: List[int] = []  # meanwhile
 
     def replace(self) -> None:
-        """If this is interrupted, _note calls those that it stands in place of."""
         for number in signal.valid_signals():
             handler = signal.getsignal(number)
             if callable(handler) and handler is not _note:
@@ -81,8 +80,12 @@ class SignalsWait:
     def __enter__(self) -> SignalsWait:
         if threading.current_thread() is threading.main_thread() and _SIGNALS.holder() is None:
             self._holds = True
-            _SIGNALS.replace()
-            _SIGNALS.holder = weakref.ref(self)  # the last: from now on no handler raises anything here
+            _SIGNALS.holder = weakref.ref(self)  # first: a handler that comes now must not put back what is replaced
+            try:
+                _SIGNALS.replace()
+            except BaseException:
+                _SIGNALS.holder = _nobody
+                raise
         return self
 
     def __exit__(self, *_: Any) -> None:
