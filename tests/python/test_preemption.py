@@ -12,6 +12,7 @@ import unittest
 import torch
 import threelc.torch
 from cluster import CLUSTER
+from threelc.torch._common.signals import SignalsWait, signals_wait
 from trials import WAYS
 
 STEPS = 16
@@ -101,6 +102,63 @@ def _remembering(register):
         _STATES.append(register(*arguments, **settings))
         return _STATES[-1]
     return remembering, register
+
+
+class Waiting(unittest.TestCase):
+    """Signals in a step."""
+
+    def setUp(self):
+        self.found = []
+        for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGINT):
+            self.addCleanup(signal.signal, number, signal.getsignal(number))
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGUSR1, self.handler)
+        signal.signal(signal.SIGUSR2, self.handler)
+
+    def handler(self, number, frame):
+        self.assertIsNotNone(frame)
+        self.found.append(number)
+        raise ZeroDivisionError
+
+    def test_all_come_when_the_step_has_ended(self):
+        """Each once, also those after one whose handler raises; Ctrl-C, too."""
+        @signals_wait
+        def inner():
+            os.kill(os.getpid(), signal.SIGUSR2)
+
+        @signals_wait
+        def step():
+            for number in (signal.SIGUSR1, signal.SIGUSR1, signal.SIGINT):
+                os.kill(os.getpid(), number)
+            inner()
+            self.found.append("ended")
+
+        with self.assertRaises((ZeroDivisionError, KeyboardInterrupt)) as caught:
+            step()
+        raised = []
+        error = caught.exception
+        while error is not None:
+            raised.append(type(error).__name__)
+            error = error.__context__
+        self.assertEqual((self.found[0], sorted(self.found[1:])), ("ended", [signal.SIGUSR1, signal.SIGUSR2]))
+        self.assertEqual(sorted(raised), ["KeyboardInterrupt", "ZeroDivisionError", "ZeroDivisionError"])
+        self.assertEqual(signal.getsignal(signal.SIGUSR1), self.handler)
+
+    def test_a_step_that_nobody_ends(self):
+        waits = SignalsWait()
+        waits.__enter__()
+        os.kill(os.getpid(), signal.SIGUSR1)
+        self.assertEqual(self.found, [])
+        del waits
+        with self.assertRaises(ZeroDivisionError):
+            os.kill(os.getpid(), signal.SIGUSR2)
+        self.assertEqual(sorted(self.found), [signal.SIGUSR1, signal.SIGUSR2])
+
+    def test_handlers_that_a_step_sets(self):
+        with SignalsWait():
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+        self.assertEqual(signal.getsignal(signal.SIGUSR1), signal.SIG_IGN)
+        self.assertEqual(signal.getsignal(signal.SIGUSR2), self.handler)
 
 
 class Preemption(unittest.TestCase):

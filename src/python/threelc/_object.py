@@ -37,6 +37,7 @@ class _End(weakref.ref):  # type: ignore[type-arg]
 
 
 _ENDS: Dict[int, _End] = {}  # by id(), an address that is used again
+_SHARED: "weakref.WeakSet[Any]" = weakref.WeakSet()
 
 
 class _Left:
@@ -50,10 +51,14 @@ class _Left:
         """It is never entered."""
 
 
+def share(owner: Any) -> None:
+    """Of an object that is no CObject, and whose `_lock`, an RLock, threads share."""
+    _SHARED.add(owner)
+
+
 def _leave() -> None:
     """In a process that was forked: the threads that use objects are in the other one."""
-    for end in list(_ENDS.values()):
-        found = end()
+    for found in [*(end() for end in list(_ENDS.values())), *_SHARED]:
         if found is not None and found._lock.acquire(blocking=False):
             found._lock.release()
         elif found is not None:

@@ -9,6 +9,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 import torch
 
 from .._errors import StepError
+from .._object import share
 from ._common.arguments import check_numbers, shown
 from ._common.groups import Group, Traffic, check_choices, load_traffic
 from ._common.jobs import Jobs
@@ -60,7 +61,8 @@ class AllReduce:
         self._transport = transport
         self._jobs: Optional[Jobs] = None  # from the first start() on
         self._begun: List[torch.futures.Future[torch.Tensor]] = []  # that may not be done yet
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        share(self)
         self._log = Log(transport.rank, "exchange")
         self._done = 0
 

@@ -38,13 +38,13 @@ class _Signals:
             if signal.getsignal(number) is _note:  # else somebody else has set another one
                 signal.signal(number, handler)
 
-    def call(self) -> None:
+    def call(self, frame: Any) -> None:
         """Calls the handlers of what came, all of them, whatever they raise."""
         if self.came:
             try:
-                _handle(self.came.pop(0), sys._getframe())
+                _handle(self.came.pop(0), frame)
             finally:
-                self.call()
+                self.call(frame)
 
 
 def _nobody() -> None:
@@ -52,10 +52,10 @@ def _nobody() -> None:
 
 
 def _note(number: int, frame: Any) -> None:
-    if _SIGNALS.holder() is None:
-        _handle(number, frame)
-    elif number not in _SIGNALS.came:
+    if number not in _SIGNALS.came:
         _SIGNALS.came.append(number)
+    if _SIGNALS.holder() is None:
+        _SIGNALS.call(frame)
 
 
 def _handle(number: int, frame: Any) -> None:
@@ -72,7 +72,7 @@ _SIGNALS = _Signals()
 
 class SignalsWait:
     """A context in which signals wait, in the main thread; elsewhere Python handles none. It also ends with the object,
-    so that a step which nobody ends does not keep signals waiting: what came meanwhile is handled after the next."""
+    so that a step which nobody ends does not keep signals waiting: what came meanwhile is handled with the next."""
 
     def __init__(self) -> None:
         self._holds = False
@@ -94,7 +94,7 @@ class SignalsWait:
                 _SIGNALS.holder = _nobody
                 _SIGNALS.restore()
             finally:
-                _SIGNALS.call()
+                _SIGNALS.call(sys._getframe())
 
 
 def signals_wait(function: _Function) -> _Function:
