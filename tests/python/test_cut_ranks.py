@@ -49,11 +49,8 @@ def training(rank, world, way, place, k):
     """What it raised, and after how long; how many lines there are."""
     lines = Lines(k if rank == 1 else 0)
     if place == "thread":
-        threading.settrace(lines.trace)  # of threads that begin now
-    try:
-        model, optimizer = WAYS[way](lambda: None)
-    finally:
-        threading.settrace(None)
+        threading.settrace(lines.trace)  # of threads that begin from now on
+    model, optimizer = WAYS[way](lambda: None)
 
     def train():
         for _ in range(STEPS):
@@ -70,6 +67,7 @@ def training(rank, world, way, place, k):
         found = attempt(train)
     finally:
         sys.settrace(None)
+        threading.settrace(None)
         lines.on = False
     return (*found, lines.count)
 
