@@ -2,6 +2,9 @@
 """threelc.torch.AllReduce, in real processes over gloo; states that rank 0 gathers and deals out."""
 import copy
 import logging
+import os
+import signal
+import threading
 import warnings
 from unittest import mock
 
@@ -44,6 +47,34 @@ def steps_of(rank, world, settings, count):
     held = {name: values.clone() for name, values in mean.residuals.items()}
     rest = mean.flush()
     return total, last, rest, held, [float(values.abs().sum()) for values in mean.residuals.values()], mean.stats
+
+
+def forked(rank, world):
+    """What calls raise in a process that is forked while the thread exchanges."""
+    mean = threelc.torch.AllReduce()
+    begun, end = threading.Event(), threading.Event()
+
+    def waits(*_):
+        begun.set()
+        end.wait(60)
+
+    mean._means.run = waits
+    tensor = torch.ones(4)
+    future = mean.start("w", tensor)
+    begun.wait(60)
+    here, there = os.pipe()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(30)  # ends it if it hangs
+        calls = lambda: mean.stats, mean.state_dict, lambda: mean.start("v", tensor), lambda: mean("v", tensor)
+        os.write(there, repr([attempt(call)[0] for call in calls]).encode())
+        os._exit(0)
+    os.close(there)
+    found = os.read(here, 1000).decode()
+    os.waitpid(child, 0)
+    end.set()
+    future.wait()
+    return found
 
 
 def started(rank, world):
@@ -166,6 +197,9 @@ def nothing_given(rank, world):
 
 
 class AllReduce(Refusals):
+    def test_a_fork_while_the_thread_exchanges(self):
+        self.assertEqual(CLUSTER.run(1, forked), [repr(["RuntimeError"] * 4)])
+
     def test_mean(self):
         """The same bits on all ranks. What comes out, and what is flushed, is all that went in; nothing is left."""
         for world in (2, 3):

@@ -18,7 +18,7 @@ from outer_models import HAS_FSDP2, Scaler, shard
 from test_ddp import build, start, train
 from threelc.torch._common.transport import timeout_of
 
-TIMEOUT = 60  # of the process groups here; exceptions that come at once come long before
+TIMEOUT = 20  # of the process groups here; exceptions that come at once come long before
 
 
 class Breakage(Exception):
@@ -39,6 +39,17 @@ def fails_with_the_scale(state):
     state._scaler.scale = 2.0
 
 
+def ends_the_thread(state):
+    state._jobs._queue.put(None)
+    state._jobs._thread.join()
+
+
+def fails_when_it_fails(state):
+    """Whatever is to be done about a failure fails, too."""
+    fails_in_groups(state)
+    state._failed = failing
+
+
 BREAKS = {  # what fails in the hook, in its thread, or at the end of the backward pass
     "hook": lambda state: setattr(state, "_take", failing),
     "scaler": lambda state: setattr(state._scaler, "get_scale", failing),
@@ -47,13 +58,24 @@ BREAKS = {  # what fails in the hook, in its thread, or at the end of the backwa
     "residuals": fails_with_the_scale,
     "unused": lambda state: setattr(state, "_keep_unused", failing),
     "parameters": lambda state: setattr(state._places, "_names", {}),
+    "infinity": lambda state: setattr(state._scaler, "scale", float("inf")),
+    "arrivals": lambda state: setattr(threelc.torch._hook.arrival.Arrival, "finish", failing),
+    "thread": ends_the_thread,
+    "failure": fails_when_it_fails,
     "results": lambda state: setattr(threelc.torch._hook.arrival.Arrival, "results", failing),
 }
 
 
+# What the rank says where that is not the exception itself; PyTorch may make one of its own of what a hook raises
+EXPECTED = {"infinity": "ParameterError: .*factor", "parameters": "ValueError",
+            "thread": "RuntimeError: .*the thread threelc-ddp has ended", "failure": "on this rank alone",
+            "results": "on this rank alone"}
+
+
 def broken(rank, world, what):
     """Rank 1 fails in step 3: what backward() raises on each rank, and after how long."""
-    results = threelc.torch._hook.arrival.Arrival.results
+    kind = threelc.torch._hook.arrival.Arrival
+    results, finish = kind.results, kind.finish
     model, state, optimizer = start(scaler=Scaler(1.0))
     train(rank, model, optimizer, range(3))
     if rank == 1:
@@ -61,7 +83,7 @@ def broken(rank, world, what):
     try:
         return attempt(train, rank, model, optimizer, range(3, 8))
     finally:
-        threelc.torch._hook.arrival.Arrival.results = results
+        kind.results, kind.finish = results, finish
 
 
 def other_state(rank, world):
@@ -170,7 +192,7 @@ class Exceptions(unittest.TestCase):
             with self.subTest(what):
                 found = CLUSTER.outcomes(3, broken, what, timeout=TIMEOUT)
                 kind, words, seconds = found[1]
-                self.assertIn(kind, ("Breakage", "ValueError") if what != "results" else ("Breakage", "RuntimeError"))
+                self.assertRegex(f"{kind}: {words}", EXPECTED.get(what, "Breakage: on this rank alone"))
                 for kind, words, seconds in found:
                     self.assertNotEqual(kind, "")
                     self.assertLess(seconds, TIMEOUT / 2)

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import weakref
-from ctypes import byref, c_size_t
+from ctypes import byref, c_size_t, c_void_p
 from functools import partial
 from typing import Any, Callable, Dict, Mapping, NoReturn, Optional, Sequence
 
 from ._arrays import View, octets
 from ._library import check, described
-from ._parallel import Threads, call
+from ._parallel import Threads, after_forks, call
 
 
 def saved_state(state: Any, version: int, kind: Optional[str] = None) -> Any:
@@ -36,20 +36,55 @@ class _End(weakref.ref):  # type: ignore[type-arg]
     _as_parameter_ = None  # Python appends the reference to the arguments, ctypes passes NULL on, and it is not read
 
 
-_ENDS: Dict[int, _End] = {}  # by handle, an address that is used again
+_ENDS: Dict[int, _End] = {}  # by id(), an address that is used again
+_SHARED: "weakref.WeakSet[Any]" = weakref.WeakSet()
+
+
+class _Left:
+    """In place of the lock of an object that another thread was using when the process was forked."""
+
+    def __enter__(self) -> NoReturn:
+        raise RuntimeError("another thread was using this object when the process was forked, and left it here halfway "
+                           "through: make a new one")
+
+    def __exit__(self, *_: Any) -> None:
+        """It is never entered."""
+
+
+def share(owner: Any) -> None:
+    """Of an object that is no CObject, and whose `_lock`, an RLock, threads share."""
+    _SHARED.add(owner)
+
+
+def _leave() -> None:
+    """In a process that was forked: the threads that use objects are in the other one."""
+    for found in [*(end() for end in list(_ENDS.values())), *_SHARED]:
+        if found is not None and found._lock.acquire(blocking=False):
+            found._lock.release()
+        elif found is not None:
+            found._lock = _Left()
+
+
+after_forks(_leave)
 
 
 class CObject:
     """Owns an object of the C library. Calls from several threads wait for each other. `threads` and `residuals` are
-    what the caller gave for its calls."""
+    what the caller gave for its calls.
 
-    def __init__(self, handle: int, destroy: Callable[[int], None], threads: Optional[Threads],
+    Wherever C keeps a pointer, or makes something that must be destroyed, this is recorded before the call: after it a
+    signal's exception may come before any line."""
+
+    def __init__(self, make: Callable[[Any], None], destroy: Callable[[Any], None], threads: Optional[Threads],
                  residuals: Sequence[Optional[View]]) -> None:
-        self._handle = handle
-        _ENDS[handle] = _End(self, partial(destroy, handle))
-        self._lock = threading.Lock()
+        """make: is called with the address of a pointer for the object, and raises what went wrong."""
+        self._lock: Any = threading.RLock()  # a handler of signals may save a state while a call is made
         self._threads = threads
         self._residuals = [residual for residual in residuals if residual is not None]
+        made = c_void_p()
+        _ENDS[id(self)] = _End(self, partial(destroy, made))
+        make(byref(made))
+        self._handle = made.value or 0
 
     def _do(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """A call of the library that may read and write residuals, and use the threads. The lock is held."""

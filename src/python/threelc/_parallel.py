@@ -1,52 +1,67 @@
 # SPDX-License-Identifier: MIT
 """Threads for the library, which starts none itself (tlc_parallel), and calls that Ctrl-C does not cut in two.
 
-Python handles signals in the main thread, between two steps of any Python code that it runs there. A handler that
-raises an exception in a callback of the library would end the callback before its work is done, and ctypes would print
-and drop the exception. So what must not be cut in two runs in another thread while the main thread waits.
+The library calls Python where it has work for threads, or asks for bytes of a file. Python handles signals in the main
+thread, between two steps of any Python code that it runs there. A handler that raises an exception in a callback would
+end the callback before its work is done, and ctypes would print and drop the exception. So what calls Python is called
+in another thread. The main thread waits for it within one call of C, in which nothing is handled: handlers run when
+the work has ended, as after any call of C.
 """
 from __future__ import annotations
 
+import _thread
 import atexit
+import ctypes
 import os
+import sys
 import threading
+import time
 from collections import deque
-from functools import lru_cache
+from functools import lru_cache, partial
 from queue import SimpleQueue
-from typing import Any, Callable, List, Optional
+from typing import Any, Callable, Deque, List, Optional
 
 from ._c import RUN, Parallel
 from ._library import count as whole
 
+_PYTHON = ctypes.CDLL(ctypes.pythonapi._name, handle=ctypes.pythonapi._handle)  # which lets go of the GIL
+_new_lock, _acquire, _release = (getattr(_PYTHON, f"PyThread_{verb}_lock") for verb in ("allocate", "acquire",
+                                                                                        "release"))
+_new_lock.restype, _new_lock.argtypes = ctypes.c_void_p, []
+_acquire.restype, _acquire.argtypes = ctypes.c_int, [ctypes.c_void_p, ctypes.c_int]
+_release.restype, _release.argtypes = None, [ctypes.c_void_p]
+_DEPTH = 50  # Python calls that a callback needs at most, before it calls a function of the user's
+_LONGEST = 1.0  # seconds in which a thread that was started begins
+
+
+def _at_once(*steps: "partial[Any]") -> None:
+    """Calls C functions one after the other, with no step of Python code between them."""
+    deque(map(partial.__call__, steps), maxlen=0)
+
+
+def after_forks(function: Callable[[], None]) -> None:
+    """Calls it in each process that this one forks."""
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=function)
+
 
 class _Job:
-    """A function that is called once, by the first thread that takes the job."""
+    """A function to be called in another thread. told: is called when it has ended."""
 
-    def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
+    def __init__(self, function: Callable[..., Any], arguments: Any, told: Callable[[], Any]) -> None:
         self._function = function
         self._arguments = arguments
-        self._taken = threading.Lock()
-        self._ended = threading.Lock()
-        self._ended.acquire()
+        self._told = told
         self._result: Any = None
         self._error: Optional[BaseException] = None
 
-    def take(self) -> bool:
-        """Whether the caller is the first."""
-        return self._taken.acquire(False)
-
-    def run(self) -> None:
-        """For the thread that took it."""
+    def __call__(self) -> None:
         try:
             self._result = self._function(*self._arguments)
         except BaseException as error:
             self._error = error
-        self._ended.release()
-
-    def wait(self) -> None:
-        """Returns when it has ended."""
-        with self._ended:
-            pass
+        finally:
+            self._told()
 
     def result(self) -> Any:
         """What the function returned or raised."""
@@ -55,31 +70,48 @@ class _Job:
         return self._result
 
 
-_BEGUN: List[threading.Event] = []  # of all threads
+class _MainThread:
+    """Where the main thread waits: a lock that is locked, but for the moment in which a job has ended."""
+
+    def __init__(self) -> None:
+        self.renew()
+        after_forks(self.renew)  # the job of the process before may open the old one
+
+    def renew(self) -> None:
+        self.lock = _new_lock()
+        _acquire(self.lock, 1)
 
 
-def _after_forks(function: Callable[[], None]) -> None:
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=function)
-
-
-_after_forks(_BEGUN.clear)
+_MAIN = _MainThread()
+_STARTED: List[None] = []  # an entry for each thread
+_BEGUN: List[None] = []
+after_forks(_STARTED.clear)
+after_forks(_BEGUN.clear)
+_HERE = threading.local()
+after_forks(lambda: _HERE.__dict__.clear())
 
 
 @atexit.register
 def _let_threads_begin() -> None:
-    """A thread whose start Ctrl-C interrupted may not have begun yet. It must not begin after the interpreter's end."""
-    for begun in _BEGUN:
-        begun.wait(1)
+    """A thread that was started just now must not begin after the interpreter's end."""
+    end = time.monotonic() + _LONGEST
+    while len(_BEGUN) < len(_STARTED) and time.monotonic() < end:
+        time.sleep(0.001)
 
 
-def _serve(jobs: "SimpleQueue[_Job]", begun: threading.Event) -> None:
-    begun.set()
+def _serve(jobs: "SimpleQueue[Callable[[], None]]") -> None:
+    _BEGUN.append(None)
+    _HERE.serves = True
     while True:
         job = jobs.get()
-        if job.take():
-            job.run()
+        job()
         del job  # which keeps arrays alive
+
+
+def _check_depth(left: int = _DEPTH) -> None:
+    """RecursionError here, where nothing has happened, and not in a callback."""
+    if left:
+        _check_depth(left - 1)
 
 
 class Threads:
@@ -90,53 +122,40 @@ class Threads:
         self._run = RUN(self._run_tasks)
         self.parallel = Parallel(self._run, None)
         self._forget()
-        _after_forks(self._forget)
+        after_forks(self._forget)
 
     def _forget(self) -> None:
         """There are no threads: this is the beginning, or a fork left them in the other process."""
-        self._jobs: "SimpleQueue[_Job]" = SimpleQueue()
-        self._started = 0
+        self._jobs: "SimpleQueue[Callable[[], None]]" = SimpleQueue()
+        self._started: Deque[None] = deque(maxlen=self._count)
 
-    def _put(self, job: _Job) -> bool:
-        """False: no thread can be started, and there is none."""
-        if self._started < self._count:
-            begun = threading.Event()
-            _BEGUN.append(begun)
+    def _start(self) -> bool:
+        """Whether there are threads."""
+        while len(self._started) < self._count:
             try:
-                threading.Thread(target=_serve, args=(self._jobs, begun), name="threelc", daemon=True).start()
-                self._started += 1
-            except RuntimeError:
-                begun.set()
-                if not self._started:
-                    return False
-        self._jobs.put(job)
-        return True
+                _at_once(partial(_thread.start_new_thread, _serve, (self._jobs,)), partial(self._started.append, None),
+                         partial(_STARTED.append, None))
+            except RuntimeError:  # the system has no more
+                break
+        return bool(self._started)
 
     def call(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """Calls a function whose work Ctrl-C must not cut in two. After Ctrl-C, KeyboardInterrupt is raised when the
         function has ended."""
-        if threading.current_thread() is not threading.main_thread():  # no signal is handled here
+        there = self._start()
+        if threading.current_thread() is not threading.main_thread() or getattr(_HERE, "serves", False) or \
+                sys.is_finalizing():  # no signal is handled here
+            _check_depth()
             return function(*arguments)
-        job = _Job(function, arguments)
-        interrupt: Optional[BaseException] = None
-        put = False
-        while True:
-            try:
-                put = put or self._put(job)  # if this is interrupted, the job may be there twice; it is run once
-                if put:
-                    job.wait()
-                break
-            except BaseException as error:  # of a handler of signals
-                interrupt = error
-        if interrupt is not None:
-            raise interrupt
-        if not put:
+        if not there:
             raise RuntimeError("no thread can be started: this call needs one besides the main thread")
+        job = _Job(function, arguments, partial(_release, _MAIN.lock))
+        _at_once(partial(self._jobs.put, job), partial(_acquire, _MAIN.lock, 1))
         return job.result()
 
     def _run_tasks(self, _: Any, count: int, task: Callable[[Any, int], None], arg: Any) -> None:
         """Calls task(arg, i) for each i < count. Returns when all calls have."""
-        todo = deque(range(count))
+        todo, done = deque(range(count)), SimpleQueue()  # type: ignore[var-annotated]
 
         def work() -> None:
             while True:
@@ -144,15 +163,16 @@ class Threads:
                     i = todo.popleft()
                 except IndexError:
                     return
-                task(arg, i)
+                try:
+                    task(arg, i)
+                finally:
+                    done.put(None)
 
-        helpers: List[_Job] = [_Job(work, ()) for _ in range(min(self._count, count) - 1)]
-        for helper in helpers:
-            self._put(helper)
+        for _ in range(min(self._count, count) - 1 if self._started else 0):
+            self._jobs.put(work)
         work()
-        for helper in helpers:
-            if not helper.take():  # another thread is at it
-                helper.wait()
+        for _ in range(count):
+            done.get()
 
 
 @lru_cache(maxsize=None)
@@ -176,5 +196,5 @@ def call(threads: Optional[Threads], function: Callable[..., Any], *arguments: A
 
 
 def uninterrupted(function: Callable[..., Any], *arguments: Any) -> Any:
-    """Calls a function of Python that a signal must not end halfway."""
+    """Calls a function that runs Python code, which a signal must not end halfway."""
     return _pool(1).call(function, *arguments)

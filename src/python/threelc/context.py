@@ -2,7 +2,7 @@
 """Compression of one tensor, with error feedback."""
 from __future__ import annotations
 
-from ctypes import byref, c_size_t, c_void_p, sizeof
+from ctypes import byref, c_size_t, sizeof
 from typing import Any, Callable, Dict, Iterable, Optional, Union
 
 from . import _c
@@ -70,10 +70,9 @@ class Context(CObject):
             config.residual = given.address
         if pool is not None:
             config.parallel = pool.parallel
-        handle = c_void_p()
         message = message_of(config)
-        check(lib.tlc_create(byref(handle), byref(config), self.n), message.value)
-        super().__init__(handle.value or 0, lib.tlc_destroy, pool, [given])
+        super().__init__(lambda made: check(lib.tlc_create(made, byref(config), self.n), message.value),
+                         lib.tlc_destroy, pool, [given])
         self.bound: int = lib.tlc_bound(self._handle)
         """The largest frame, in bytes: the room that compress_into needs."""
         self._frame: Optional[bytearray] = None

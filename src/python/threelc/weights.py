@@ -140,23 +140,23 @@ def _from(file: Any) -> Callable[[int, int, int], None]:
 
 
 class _Message(CObject):
-    """A message that is written or read. make: makes the C object."""
+    """A message that is written or read. callbacks: what the library calls. make: makes the C object."""
 
-    def __init__(self, callback: _Callback, config: Any, make: Callable[..., int], destroy: Callable[[int], None],
-                 threads: Optional[Threads] = None) -> None:
-        self._callback = callback
+    def __init__(self, callbacks: Sequence[_Callback], config: Any, make: Callable[..., int],
+                 destroy: Callable[[Any], None], threads: Optional[Threads] = None) -> None:
+        self._callbacks = callbacks
         self._room = message_of(config)
-        handle = c_void_p()
-        self._checked(uninterrupted(make, byref(handle), byref(config)))
-        super().__init__(handle.value or 0, destroy, threads, ())
+        super().__init__(lambda made: self._called(callbacks, make, made, byref(config)), destroy, threads, ())
 
-    def _checked(self, status: int) -> None:
-        self._callback.raised()
+    def _called(self, callbacks: Sequence[_Callback], function: Callable[..., int], *arguments: Any) -> None:
+        status = uninterrupted(function, *arguments) if callbacks else function(*arguments)
+        for callback in callbacks:
+            callback.raised()
         check_status(status, self._room.value)
 
     def _call(self, function: Callable[..., int], *arguments: Any) -> None:
         with self._lock:
-            self._checked(uninterrupted(function, self._handle, *arguments))
+            self._called(self._callbacks, function, self._handle, *arguments)
 
 
 def _numbers(values: Sequence[int], what: str) -> Any:
@@ -175,7 +175,7 @@ class Writer(_Message):
             struct_size=sizeof(_c.WeightsWriterConfig), write=self._write, trainer=_identity(trainer),
             sequence=whole(sequence, "sequence", 64), count=whole(count, "count", 64), note=view.address,
             note_len=view.size)
-        super().__init__(callback, config, lib.tlc_weights_writer_create, lib.tlc_weights_writer_destroy)
+        super().__init__((callback,), config, lib.tlc_weights_writer_create, lib.tlc_weights_writer_destroy)
 
     def add(self, name: str, frame: Any, shape: Sequence[int]) -> None:
         """The next tensor, whose name comes after those before, and a delta of it, with digests. shape: in weights,
@@ -214,17 +214,18 @@ class Reader(_Message):
     def __init__(self, source: Any, *, threads: Optional[int] = None) -> None:
         """threads: of the library, in apply()."""
         self._in_memory = not hasattr(source, "readinto")
-        callback, pool, found = _Callback(_from(source)), threads_of(threads), _c.WeightsInfo()
-        self._read = _c.WEIGHTS_READ(callback)
+        pool, found = threads_of(threads), _c.WeightsInfo()
+        callbacks = () if self._in_memory else (_Callback(_from(source)),)
         config = _c.WeightsReaderConfig(struct_size=sizeof(_c.WeightsReaderConfig))
         if self._in_memory:
             self._memory = octets(source, "message")
             config.src, config.size = self._memory.address, self._memory.size
         else:
+            self._read = _c.WEIGHTS_READ(*callbacks)
             config.read, config.size = self._read, source.seek(0, 2)
         if pool is not None:
             config.parallel = pool.parallel
-        super().__init__(callback, config, lib.tlc_weights_open, lib.tlc_weights_close, pool)
+        super().__init__(callbacks, config, lib.tlc_weights_open, lib.tlc_weights_close, pool)
         found.struct_size = sizeof(found)
         check_status(lib.tlc_weights_describe(self._handle, byref(found)))
         self._note_len = found.note_len
@@ -288,7 +289,10 @@ class Reader(_Message):
                 place[0].base = None if found[0].is_view else view.address
                 place[0].out, place[0].count = view.address, found[0].n
         room = octets(bytearray(0 if self._in_memory else self.info.frame_max), "frame", writable=True)
-        self._call(lib.tlc_weights_apply, _c.WEIGHTS_FIND(_Callback(find)), None, room.address, room.size)
+        finding = _Callback(find)
+        with self._lock:
+            self._called((*self._callbacks, finding), lib.tlc_weights_apply, self._handle, _c.WEIGHTS_FIND(finding),
+                         None, room.address, room.size)
 
 
 def _identity(trainer: Any) -> Any:

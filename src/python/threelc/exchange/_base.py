@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from ctypes import byref, c_float, c_uint64, c_void_p, pointer, sizeof
+from contextlib import contextmanager
+from ctypes import byref, c_float, c_uint64, pointer, sizeof
 from dataclasses import dataclass, fields, replace
-from typing import Any, Dict, FrozenSet, Iterable, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import _c
 from .._arrays import DTypeLike, Lists, Messages, View, borrowed, check_apart, dtype_of, values
 from .._c import DType, Isa
-from .._errors import ParameterError, Status, error_of
+from .._errors import Error, ParameterError, Status, StepError, error_of
 from .._library import check, coded, count, described, lib, listed, real, text
 from .._object import CObject, saved_state
 from .._parallel import threads_of
@@ -241,14 +242,16 @@ class ExchangeObject(CObject):
         """which, after: arguments of tlc_NAME_create before and after the tensors."""
         tensors = tensors_of(tensors)
         arguments = Arguments(config, tensors)
-        handle = c_void_p()
         found = _c.Outcome(struct_size=sizeof(_c.Outcome))
         arguments.config.outcome = pointer(found)
-        status = self._function("create")(byref(handle), byref(arguments.config), *which, arguments.tensors,
-                                          len(tensors), *after)
-        if status:
-            raise error_of(status, text(found.sentence), outcome_of(found))
-        super().__init__(handle.value or 0, self._function("destroy"), arguments.threads, arguments.residuals)
+
+        def make(made: Any) -> None:
+            status = self._function("create")(made, byref(arguments.config), *which, arguments.tensors, len(tensors),
+                                              *after)
+            if status:
+                raise error_of(status, text(found.sentence), outcome_of(found))
+
+        super().__init__(make, self._function("destroy"), arguments.threads, arguments.residuals)
         self.config = config
         self._which = which
         self.tensors = tuple(tensors)
@@ -413,14 +416,20 @@ class FeedbackObject(ExchangeObject):
 
 
 class PushingObject(FeedbackObject):
-    """The calls of objects that push gradients. `_to` has room for their messages."""
+    """The calls of objects that push gradients. `_to` has room for their messages, those of step `_pushing`."""
 
     _to: Any
+    _pushing = 0
 
     def _pushed(self, verb: str, gradients: Optional[Sequence[Any]], weight: float, *frames: Any) -> List[memoryview]:
         source = None if gradients is None else Lists(gradients, self._sizes, self._dtype, "gradients")
         with self._lock:
-            self._call(verb, source and source.array, *frames, real(weight, "weight"), self._to)
+            before, self._pushing = self._pushing, self.step
+            try:
+                self._call(verb, source and source.array, *frames, real(weight, "weight"), self._to)
+            except Error:
+                self._pushing = before
+                raise
             return [self._message(message) for message in self._to]
 
     def mask(self, momentum: Sequence[Any]) -> None:
@@ -428,6 +437,40 @@ class PushingObject(FeedbackObject):
         target = Lists(momentum, self._sizes, DType.F32, "momentum", writable=True)
         with self._lock:
             self._call("mask", target.array)
+
+
+class Kept:
+    """Memory of the caller's that C has pointers to in a step, after the call that gave it them."""
+
+    def __init__(self) -> None:
+        self._of: Tuple[int, Sequence[Optional[View]]] = 0, ()  # the step, and what is kept in it
+
+    def views(self, step: int) -> Sequence[Optional[View]]:
+        """In this step. After an exception of a signal more than C has."""
+        return self._of[1] if self._of[0] == step else ()
+
+    @contextmanager
+    def keeping(self, step: int, views: Sequence[Optional[View]]) -> Iterator[None]:
+        """Around the call. If it fails, C has what it had before, else the new ones."""
+        before = self._of
+        self._of = step, (*self.views(step), *views)
+        try:
+            yield
+        except StepError:
+            self._of = step, views
+            raise
+        except Error:
+            self._of = before
+            raise
+        self._of = step, views
+
+    def end(self, step: int) -> None:
+        """step: the one under way. What is of others is not needed."""
+        if self._of[0] != step:
+            self.clear()
+
+    def clear(self) -> None:
+        self._of = 0, ()
 
 
 def use_again(views: Iterable[Optional[View]]) -> None:

@@ -5,11 +5,10 @@ from __future__ import annotations
 from ctypes import byref
 from typing import Any, List, Optional, Sequence, Union
 
-from .._arrays import Lists, Messages, View
+from .._arrays import Lists, Messages
 from .._c import DType, Message
-from .._errors import StepError
 from .._library import count
-from ._base import Config, Part, PushingObject, Tensor, use_again
+from ._base import Config, Kept, Part, PushingObject, Tensor, use_again
 
 
 class AllReduce(PushingObject):
@@ -32,8 +31,8 @@ class AllReduce(PushingObject):
     def __init__(self, config: Config, rank: int, tensors: Sequence[Tensor]) -> None:
         super().__init__(config, tensors, count(rank, "rank", 32))
         self._to = (Message * config.workers)()
-        self._pushes: List[Optional[View]] = []
-        self._deltas: List[Optional[View]] = []
+        self._pushes = Kept()  # until answer
+        self._deltas = Kept()  # until the end of the step
         self._part_sizes = [part.n for part in self._parts()]
 
     def push(self, gradients: Optional[Sequence[Any]], weight: float = 1.0) -> List[memoryview]:
@@ -73,12 +72,8 @@ class AllReduce(PushingObject):
         """
         messages = self._messages(pushes, self.config.workers)
         with self._lock:
-            try:
+            with self._pushes.keeping(self.step, messages.views):
                 self._call("average", messages.array)
-            except StepError:
-                self._pushes = messages.views
-                raise
-            self._pushes = messages.views
 
     def answer(self, delta: Optional[Sequence[Any]] = None) -> memoryview:
         """The second half of reduce: the message for all ranks, which is empty if this rank owns no parts.
@@ -90,10 +85,10 @@ class AllReduce(PushingObject):
         to_all = Message()
         source = None if delta is None else Lists(delta, self._part_sizes, DType.F32, "delta")
         with self._lock:
-            use_again(self._pushes)
-            self._call("answer", source and source.array, byref(to_all))
-            self._pushes = []
-            self._deltas = source.views if source else []
+            use_again(self._pushes.views(self.step))
+            with self._deltas.keeping(self.step, source.views if source else []):
+                self._call("answer", source and source.array, byref(to_all))
+            self._pushes.clear()
             return self._message(to_all)
 
     def pull(self, reduced: Sequence[Any], out: Sequence[Any]) -> None:
@@ -108,10 +103,8 @@ class AllReduce(PushingObject):
         with self._lock:
             try:
                 self._call("pull", messages.array, target.array)
-            except StepError:
-                self._deltas = []
-                raise
-            self._deltas = []
+            finally:
+                self._deltas.end(self.step)
 
     def again(self, step: int) -> memoryview:
         """The message that pull of others takes, of a step before."""
@@ -120,9 +113,10 @@ class AllReduce(PushingObject):
     def cancel(self) -> None:
         """Ends a step that cannot end, as a rank is gone. Either all ranks that are left call it, or none."""
         with self._lock:
-            use_again(self._deltas)
+            use_again(self._deltas.views(self.step))
             self._call("cancel")
-            self._pushes, self._deltas = [], []
+            self._pushes.clear()
+            self._deltas.clear()
 
     def parts(self) -> List[Part]:
         """The parts that this rank owns, with the means of the last reduce or average; none with gather."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ctypes import byref, c_uint64, sizeof
 from dataclasses import dataclass
-from typing import Any, List, Optional, Sequence
+from typing import Any, List, Optional, Sequence, Tuple
 
 from .. import _c
 from .._arrays import Lists, View, octets
@@ -38,7 +38,7 @@ class Server(FeedbackObject):
 
     def __init__(self, config: Config, server: int, tensors: Sequence[Tensor]) -> None:
         super().__init__(config, tensors, count(server, "server", 32))
-        self._pushes: List[View] = []
+        self._pushes: List[Tuple[View, _c.PushInfo]] = []
         self._part_sizes = [part.n for part in self._parts()]
 
     def push(self, message: Any) -> PushInfo:
@@ -46,10 +46,20 @@ class Server(FeedbackObject):
         view = octets(message, "message")
         info = _c.PushInfo(struct_size=sizeof(_c.PushInfo))
         with self._lock:
-            self._call("push", Message(view.address, view.size), byref(info))
-            if not info.late and not info.repeated:
-                self._pushes.append(view)
+            self._pushes.append((view, info))
+            try:
+                self._call("push", Message(view.address, view.size), byref(info))
+            finally:
+                if not self._has_taken(info):
+                    self._pushes.pop()
         return PushInfo(info.worker, info.step, bool(info.late), bool(info.repeated))
+
+    def _has_taken(self, info: _c.PushInfo) -> bool:
+        """Whether C has a pointer to the bytes of a push. After an exception of a signal there may be others."""
+        return bool(info.step == self.step and not info.late and not info.repeated)
+
+    def _taken(self) -> List[View]:
+        return [view for view, info in self._pushes if self._has_taken(info)]
 
     def ready(self) -> bool:
         """Whether enough workers have pushed (workers - backup), so that waiting gains nothing."""
@@ -59,7 +69,7 @@ class Server(FeedbackObject):
     def reduce(self) -> None:
         """Decodes the pushes and averages them. StepError: leave the model as it is; the answer will say so."""
         with self._lock:
-            use_again(self._pushes)
+            use_again(self._taken())
             self._call("reduce")
 
     def parts(self) -> List[Part]:
@@ -74,9 +84,9 @@ class Server(FeedbackObject):
         message = Message()
         source = None if delta is None else Lists(delta, self._part_sizes, DType.F32, "delta")
         with self._lock:
-            use_again(self._pushes)
+            use_again(self._taken())
             self._call("answer", source and source.array, byref(message))
-            self._pushes.clear()
+            self._pushes = []
             return self._message(message)
 
     def again(self, step: int) -> memoryview:

@@ -7,6 +7,7 @@ from typing import Any, List, Optional, Sequence
 
 from .. import _c
 from .._arrays import Lists
+from .._errors import Status, error_of
 from .._library import check, count, listed
 from ._base import Config, Outcome, PushingObject, Tensor, outcome_of, steps_of
 
@@ -42,6 +43,13 @@ class Worker(PushingObject):
         target = Lists(out, self._sizes, self._dtype, "out", writable=True)
         with self._lock:
             self._call("pull", messages.array, target.array)
+
+    def again(self, step: int) -> List[memoryview]:
+        """The messages of the step under way, as after Ctrl-C in push(). OrderError: there are none."""
+        with self._lock:
+            if not step == self._pushing == self.step or not self._to[0].len:
+                raise error_of(Status.ORDER, f"nothing was pushed in step {step}")
+            return [self._message(message) for message in self._to]
 
     def join(self, step: int, taken: Optional[Sequence[int]] = None) -> None:
         """The worker came late, or comes back, with a model of the caller's: it goes on with `step`, and only listens

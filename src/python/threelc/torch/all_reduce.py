@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
 import torch
 
 from .._errors import StepError
+from .._object import share
 from ._common.arguments import check_numbers, shown
 from ._common.groups import Group, Traffic, check_choices, load_traffic
 from ._common.jobs import Jobs
 from ._common.log import Log
 from ._common.means import Means
 from ._common.moments import MOMENTS, check_moments
+from ._common.signals import signals_wait
 from ._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, check_made, states_for
 from ._common.transport import Transport
 
@@ -57,7 +60,9 @@ class AllReduce:
         self._means = Means(transport, {**config, "threads": threads}, on_nonfinite, momentum_correction, second_moment)
         self._transport = transport
         self._jobs: Optional[Jobs] = None  # from the first start() on
-        self._lock = threading.Lock()
+        self._begun: List[torch.futures.Future[torch.Tensor]] = []  # that may not be done yet
+        self._lock = threading.RLock()
+        share(self)
         self._log = Log(transport.rank, "exchange")
         self._done = 0
 
@@ -80,10 +85,12 @@ class AllReduce:
         is done, which then has the tensor or the exception, nobody else may use the tensor."""
         _check(name, tensor)
         if self._jobs is None:
-            self._jobs = Jobs("threelc-all-reduce")
+            self._jobs = Jobs("threelc-all-reduce", partial(_end, self._begun))
         on_cpu = tensor.device.type == "cpu"
         future: torch.futures.Future[torch.Tensor] = (
             torch.futures.Future() if on_cpu else torch.futures.Future(devices=[tensor.device]))
+        self._begun[:] = [each for each in self._begun if not each.done()]
+        self._begun.append(future)
         written = None if on_cpu else torch.cuda.current_stream(tensor.device).record_event()
 
         def job() -> None:
@@ -91,14 +98,17 @@ class AllReduce:
                 if written is not None:
                     written.synchronize()
                 self._run(name, tensor)
-            except BaseException as error:
+            except Exception as error:
                 future.set_exception(error)
+            except BaseException as error:  # which a future does not take
+                future.set_exception(RuntimeError(f"the exchange of {name} was ended by {error!r}"))
             else:
                 future.set_result(tensor)
 
         self._jobs.put(job)
         return future
 
+    @signals_wait
     def _run(self, name: str, tensor: torch.Tensor) -> None:
         with self._lock:
             try:
@@ -123,6 +133,7 @@ class AllReduce:
         with self._lock:
             self._log.set_every(count, stats)
 
+    @signals_wait
     def flush(self) -> Dict[str, torch.Tensor]:
         """On all ranks together, after all that was started is done: sends what residuals hold as floats. Returns that,
         flat, by name: the mean over the ranks, on the CPU. Residuals are 0 then, on all ranks."""
@@ -131,6 +142,7 @@ class AllReduce:
             groups = {**means.loaded, **means.groups} if means.has_feedback else {}
             return {name: group.flush(self._transport)[0] for name, group in groups.items()}
 
+    @signals_wait
     def state_dict(self) -> Dict[str, Any]:
         """Residuals of this rank, by name, and its stats. Each rank saves its own."""
         with self._lock:
@@ -139,6 +151,7 @@ class AllReduce:
                 "made": dict(means.made), **means.moments.state_dict(), "traffic": means.traffic(),
                 "groups": means.states()})
 
+    @signals_wait
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
         states of all: no residual is lost. lost: states that are missing are lost, and their residuals with them. Call
@@ -157,6 +170,13 @@ class AllReduce:
         means.loaded = loaded
         means.moments.load(found)
         means.float_bytes = load_traffic(found, "traffic", self._transport, means.clock)["float_bytes"]
+
+
+def _end(begun: "List[torch.futures.Future[torch.Tensor]]") -> None:
+    """The thread has ended."""
+    for future in begun:
+        if not future.done():
+            future.set_exception(RuntimeError("the thread of this AllReduce has ended"))
 
 
 def _check(name: Any, tensor: Any) -> None:

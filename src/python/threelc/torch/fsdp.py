@@ -23,6 +23,7 @@ from ._common.log import Log
 from ._common.means import Means
 from ._common.moments import MOMENTS, check_moments
 from ._common.replicas import Replicas
+from ._common.signals import signals_wait
 from ._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, check_places, plain, states_for
 from ._common.transport import Transport, timeout_of
 from ._common.versions import fsdp_param_groups, fsdp_runs_on_cpus, has_all_reduce_hook, is_fsdp_module
@@ -55,6 +56,7 @@ class FSDPState:
         no gradient; empty if the codec keeps no residual."""
         return self._means.residuals
 
+    @signals_wait
     def reduce(self, name: str, output: torch.Tensor) -> None:
         """The hook of a module: its part of the gradient becomes the mean over the replicas."""
         try:
@@ -96,6 +98,7 @@ class FSDPState:
         them, at level INFO of the logger "threelc". 0: never."""
         self._log.set_every(count, self.stats)
 
+    @signals_wait
     def flush(self) -> None:
         """Between two steps, on all ranks together, for the end of a training: sends what residuals hold as floats, as
         a backward pass with gradients of 0 would. The gradient of each parameter becomes that, or None where no

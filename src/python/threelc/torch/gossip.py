@@ -16,6 +16,7 @@ from ._common.groups import Traffic
 from ._common.module import Model, assign, copied, flat, is_rounded, real, rounded, size_of
 from ._common.optimizer import InPlaceOfOptimizer, Patience, check_closure, check_optimizer
 from ._common.scaler import take_scale
+from ._common.signals import signals_wait
 from ._common.states import MADE, RANKS, TRAFFIC, Kind, check_made, made_with, states_for
 from ._common.transport import Transport
 
@@ -91,6 +92,7 @@ class Gossip(InPlaceOfOptimizer):
         self._patience = Patience("this rank stayed where it was")
         self._steps = self._stayed = 0
 
+    @signals_wait
     def step(self, **scaling: Any) -> None:
         """A step: gradients are those at this rank's model. If a weight would not be finite, the rank stays where it
         is, and its neighbours go on; if that happens three times in a row, a warning names the rank and the parameter.
@@ -136,6 +138,7 @@ class Gossip(InPlaceOfOptimizer):
         for parameter, model in zip(self._parameters.values(), self._models()):
             assign(parameter, model)
 
+    @signals_wait
     def average(self) -> Dict[str, torch.Tensor]:
         """The mean of the models of all ranks, by name of parameter, as float32 or complex64: the result. All ranks
         call it together."""
@@ -152,6 +155,7 @@ class Gossip(InPlaceOfOptimizer):
         """Bytes and seconds. float_bytes: float32 models to each neighbour."""
         return GossipStats(**self._traffic(), steps=self._steps, stayed=self._stayed)
 
+    @signals_wait
     def state_dict(self) -> Dict[str, Any]:
         """Model and replicas. The optimizer is the caller's to save. Each rank saves its own."""
         return _STATE.saved(self._transport, {
@@ -159,6 +163,7 @@ class Gossip(InPlaceOfOptimizer):
             "steps": self._steps, "stayed": self._stayed, "traffic": self._traffic(),
             "node": self._node.state_dict()})
 
+    @signals_wait
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
         states of all: all go on from the mean of their models. An exception changes nothing."""

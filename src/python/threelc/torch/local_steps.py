@@ -26,6 +26,7 @@ from ._common.optimizer import (InPlaceOfOptimizer, Maker, Patience, check_maker
                                 made_optimizer)
 from ._common.runners import Background, Inline
 from ._common.scaler import take_scale
+from ._common.signals import signals_wait
 from ._common.starving import LoopStats, residual_ratios, warn_starving
 from ._common.states import GROUP, MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, check_places, \
     made_with, states_for
@@ -243,6 +244,7 @@ class LocalSteps(InPlaceOfOptimizer):
         place = self._fragments.index(fragment) + 1
         return (place * self.every // len(self._fragments) - self._steps - 1) % self.every
 
+    @signals_wait
     def step(self, closure: Optional[Callable[[], Any]] = None, **scaling: Any) -> Any:
         """A local step, and at the end of a round the exchange. Returns what the inner optimizer returns."""
         self._check(self._anchors.values if self._steps == self._rounds == 0 else None)
@@ -265,6 +267,7 @@ class LocalSteps(InPlaceOfOptimizer):
         return [fragment for fragment in self._fragments
                 if fragment.round is not None and fragment.round.ends <= self._steps]
 
+    @signals_wait
     def synchronize(self) -> None:
         """Ends the rounds of all fragments now, on all ranks together: all have the common model then. Residuals stay,
         and join the weights again in the next step. To look at the common model alone, common_model() sends nothing."""
@@ -359,6 +362,7 @@ class LocalSteps(InPlaceOfOptimizer):
             for name in means:  # without gradients they stay what they are while other fragments move
                 self._anchors[name].grad = None
 
+    @signals_wait
     def flush(self) -> None:
         """Sends what residuals hold as floats, on all ranks together, for the end of a training: all go on from the
         common model with it, through the outer optimizer as at the end of a round. Residuals are 0 then, on all ranks.
@@ -417,6 +421,7 @@ class LocalSteps(InPlaceOfOptimizer):
     def _largest_round(self) -> int:
         return max(self._largest_before, *(fragment.largest for fragment in self._fragments))
 
+    @signals_wait
     def state_dict(self) -> Dict[str, Any]:
         """Rounds, residuals of this rank, the outer optimizer and the float32 weights that it works on. Model and inner
         optimizer are the caller's to save. Each rank saves its own. Waits for exchanges under way, whose results are in
@@ -431,6 +436,7 @@ class LocalSteps(InPlaceOfOptimizer):
             "largest_round": self._largest_round(),
             "fragments": [fragment.state_dict() for fragment in self._fragments]})
 
+    @signals_wait
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
         states of all: no residual is lost. lost: states that are missing are lost, and their residuals with them; so is

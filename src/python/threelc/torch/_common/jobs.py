@@ -7,20 +7,26 @@ import queue
 import threading
 import time
 import weakref
-from typing import Any, Callable, List, Optional, Tuple
+from typing import Any, Callable, List, Optional
 
+Job = Callable[[], None]
 _Queue = queue.SimpleQueue
+_LOOK = 1.0  # seconds from one look at the thread to the next
 
 
 class Jobs:
-    """Ends when it is no longer used."""
+    """Ends when it is no longer used. A job that raises an exception is the last that counts: the thread goes on, and
+    whoever puts or waits gets the exception."""
 
-    def __init__(self, name: str) -> None:
-        self._queue: _Queue[Optional[Callable[[], None]]] = queue.SimpleQueue()
+    def __init__(self, name: str, ended: Job = lambda: None) -> None:
+        """ended: is called in the thread when it ends, also where that is a fault. It must not keep this alive."""
+        self._queue: _Queue[Optional[Job]] = queue.SimpleQueue()
         self._busy = [0.0]  # seconds
-        thread = threading.Thread(target=_run, args=(self._queue, self._busy), name=name, daemon=True)
-        thread.start()
-        _RUNNING[thread] = self._queue
+        self._failures: List[BaseException] = []
+        self._thread = threading.Thread(target=_run, name=name, daemon=True,
+                                        args=(self._queue, self._busy, self._failures, ended))
+        self._thread.start()
+        _RUNNING[self._thread] = self._queue
 
     def __del__(self) -> None:
         self._queue.put(None)
@@ -28,25 +34,48 @@ class Jobs:
     def __reduce__(self) -> Any:
         raise TypeError("what exchanges in a thread of its own cannot be copied or pickled: use its state_dict()")
 
-    def put(self, job: Callable[[], None]) -> None:
-        """The job must not raise an exception."""
+    def check(self) -> None:
+        """Raises what a job has raised. RuntimeError: the thread has ended, as after a fork, which leaves it in the
+        other process."""
+        for failure in self._failures:
+            raise failure
+        if not self._thread.is_alive():
+            raise RuntimeError(f"the thread {self._thread.name} has ended: after os.fork() it is in the other process "
+                               "alone, and so are its connections")
+
+    def put(self, job: Job) -> None:
+        """The job should not raise an exception."""
+        self.check()
         self._queue.put(job)
+
+    def wait(self, done: _Queue[None]) -> None:
+        """Until something is in it, which a job puts there last."""
+        while True:
+            try:
+                done.get(timeout=_LOOK)
+                return
+            except queue.Empty:
+                self.check()
 
     def call(self, function: Callable[[], Any]) -> Any:
         """What function() returns or raises in the thread, after all jobs that were put before."""
-        done: _Queue[Tuple[Any, Optional[BaseException]]] = queue.SimpleQueue()
+        done: _Queue[None] = queue.SimpleQueue()
+        found: List[Any] = []
+        errors: List[BaseException] = []
 
         def job() -> None:
             try:
-                done.put((function(), None))
+                found.append(function())
             except BaseException as error:
-                done.put((None, error))
+                errors.append(error)
+            finally:
+                done.put(None)
 
-        self._queue.put(job)
-        result, error = done.get()
-        if error is not None:
+        self.put(job)
+        self.wait(done)
+        for error in errors:
             raise error
-        return result
+        return found[0]
 
     @property
     def busy(self) -> float:
@@ -58,7 +87,7 @@ class Jobs:
         self._busy[0] = seconds
 
 
-_RUNNING: "weakref.WeakKeyDictionary[threading.Thread, _Queue[Optional[Callable[[], None]]]]" = \
+_RUNNING: "weakref.WeakKeyDictionary[threading.Thread, _Queue[Optional[Job]]]" = \
     weakref.WeakKeyDictionary()
 
 
@@ -70,12 +99,20 @@ def _end_threads() -> None:
         thread.join(5)
 
 
-def _run(jobs: _Queue[Optional[Callable[[], None]]], busy: List[float]) -> None:
-    while True:
-        job = jobs.get()
-        if job is None:
-            return
-        start = time.perf_counter()
-        job()
-        busy[0] += time.perf_counter() - start
-        del job  # which keeps its state alive
+def _run(jobs: _Queue[Optional[Job]], busy: List[float], failures: List[BaseException], ended: Job) -> None:
+    try:
+        while True:
+            job = jobs.get()
+            if job is None:
+                return
+            start = time.perf_counter()
+            try:
+                job()
+            except BaseException as error:
+                failures.append(error)
+            busy[0] += time.perf_counter() - start
+            del job  # which keeps its state alive
+    except BaseException as error:
+        failures.append(error)
+    finally:
+        ended()

@@ -2,13 +2,11 @@
 """Where the jobs of a step are done: at once, or in a thread while the caller computes."""
 from __future__ import annotations
 
-import threading
+import queue
 from typing import Any, Callable, Optional
 
-from .jobs import Jobs
+from .jobs import Job, Jobs
 from .transport import Transport
-
-Job = Callable[[], None]
 
 
 class Inline:
@@ -33,7 +31,7 @@ class Background:
 
     def put(self, job: Job) -> Job:
         """Returns what waits until the job is done, and those before it."""
-        done = threading.Event()
+        done: "queue.SimpleQueue[None]" = queue.SimpleQueue()
 
         def guarded() -> None:
             try:
@@ -43,14 +41,19 @@ class Background:
                 self._failure = error
                 self._transport.abort()
             finally:
-                done.set()
+                done.put(None)
 
         def wait() -> None:
-            done.wait()
+            self._jobs.wait(done)
+            done.put(None)  # for who waits again
             if self._failure is not None:
                 raise self._failure
 
-        self._jobs.put(guarded)
+        try:
+            self._jobs.put(guarded)
+        except BaseException:  # the thread has ended
+            self._transport.abort()
+            raise
         return wait
 
     def call(self, function: Callable[[], Any]) -> Any:

@@ -92,8 +92,9 @@ class Arrival:
 
     def give_up(self) -> None:
         """Ends it with NaN, if it is not done yet."""
-        self.spoil()
-        self._complete()
+        if not self.future.done():
+            self.spoil()
+            self._complete()
 
     def _complete(self) -> None:
         """The backward pass goes on, whatever happens."""

@@ -13,6 +13,9 @@ from .._common.starving import LoopStats
 from .._common.transport import Transport
 
 
+_JUDGED_STEPS = 10  # compressed steps after which they are compared with floats
+
+
 @dataclass(frozen=True)
 class Stats(LoopStats):
     """What this rank did since register(), and, if it went on from a state_dict(), before."""
@@ -73,7 +76,25 @@ class Counts:
         self.spent = clock.codec + clock.wire
         return float(own["thread_seconds"])
 
-    def verdict(self, codec: str) -> Optional[str]:
+    def end_step(self, step: Step, clock: Clock, counts: bool, codec: str) -> Optional[str]:
+        """counts: it succeeded. Returns the verdict, once."""
+        self.steps += 1
+        if step.failure is not None:
+            self.skipped += 1
+            self.dropped += step.taken
+        spent = clock.codec + clock.wire
+        seconds, self.spent = spent - self.spent, spent
+        if step.floats:
+            self.float_steps += 1
+            self.float_seconds = min(self.float_seconds, seconds)
+        elif counts and len(self.step_seconds) < _JUDGED_STEPS:
+            self.step_seconds.append(seconds)
+            self.step_codec = clock.codec
+            if len(self.step_seconds) == _JUDGED_STEPS:
+                return self._verdict(codec)
+        return None
+
+    def _verdict(self, codec: str) -> Optional[str]:
         """A warning, if floats were faster than `codec`."""
         floats, ours = self.float_seconds, statistics.median(self.step_seconds)
         if ours <= floats:

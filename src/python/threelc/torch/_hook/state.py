@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
+from functools import partial
+from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 import torch
 
@@ -14,14 +15,16 @@ from ..._errors import Error, Status, StepError
 from ...codec_strings import check_codec
 from ...context import Context
 from .._common.groups import DTYPES, Clock, Group, ring_bytes
-from .._common.jobs import Jobs
+from .._common.jobs import Job
 from .._common.log import Log
 from .._common.moments import MOMENTS, Moments
 from .._common.replicas import Replicas
+from .._common.signals import SignalsWait
 from .._common.starving import Starving, residual_ratios
 from .._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, made_with, plain, states_for
 from .._common.transport import Transport
 from .arrival import Arrival
+from .arrival_jobs import ArrivalJobs
 from .counts import Counts, Stats, Step
 from .places import Places
 from .settings import Settings
@@ -32,7 +35,6 @@ _STATE = Kind("register()", STATE_VERSION, {
     **RANKS, **MOMENTS, "steps": int, "scale": Optionally(float), "counts": Optionally(_COUNTS), "made": MADE,
     "changed": Optionally({"codec": str, "pull": Optionally(str)}),
     "groups": [{**GROUP, "dtype": int, "push": Optionally(str), "pull": Optionally(str)}]}, changes=True)
-_JUDGED_STEPS = 10  # compressed steps after which they are compared with floats
 
 
 class DDPState:
@@ -44,7 +46,7 @@ class DDPState:
 
     def __init__(self, model: Any, settings: Settings, transport: Transport, scaler: Any, seed: int,
                  threads: Optional[int], quantize: str) -> None:
-        self._jobs = Jobs("threelc-ddp")
+        self._jobs = ArrivalJobs(transport)
         self._settings = settings
         self._transport = transport
         self._scaler = scaler
@@ -83,22 +85,20 @@ class DDPState:
         self._starving = Starving()
         self._log = Log(transport.rank)
 
-    def _put(self, job: Callable[[], None]) -> None:
+    def _put(self, job: Job) -> None:
         """Hands a job to the thread. An exception in it reaches the backward pass, and ends the other ranks'."""
-        def guarded() -> None:
-            try:
-                job()
-            except BaseException as error:
-                self._failed(error)
-
-        self._jobs.put(guarded)
+        self._jobs.guard(job, self._failed)
 
     # ---- the hook: buckets arrive ----
 
     def _bucket_arrived(self, bucket: Any) -> torch.futures.Future[torch.Tensor]:
-        if bucket.index() == 0:
-            self._begin_step()
-        arrival = Arrival(bucket.buffer())
+        try:
+            if bucket.index() == 0:
+                self._begin_step()
+            arrival = self._jobs.arrived(bucket.buffer())
+        except BaseException as error:
+            self._give_up(error)
+            raise
         try:
             parameters = bucket.parameters()
             names = [self._places.name_of(parameter) for parameter in parameters]
@@ -131,7 +131,7 @@ class DDPState:
         flat = gradient.detach()
         if not gradient.is_sparse:
             flat = flat.contiguous().view(-1)
-        arrival = Arrival(flat)
+        arrival = self._jobs.arrived(flat)
         try:
             if gradient.is_sparse:
                 arrival.as_floats([name])
@@ -167,7 +167,10 @@ class DDPState:
         self._joined = False
         try:
             if not compiled:
-                torch.autograd.Variable._execution_engine.queue_callback(self._backward_ends)
+                # Nobody but PyTorch has the object, so signals do not wait for a backward pass that is broken off.
+                waits = SignalsWait()
+                torch.autograd.Variable._execution_engine.queue_callback(partial(self._backward_ends, waits))
+                waits.__enter__()
         except RuntimeError:  # not in a backward pass: DistributedDataParallel.join() shadows those of other ranks
             self._joined = True
             if self._broken is not None:
@@ -228,14 +231,14 @@ class DDPState:
         for name in group.names:
             self._groups[name] = group
 
-    def _backward_ends(self) -> None:
+    def _backward_ends(self, waits: SignalsWait) -> None:
         """Called when all buckets have arrived, before DistributedDataParallel waits for them."""
         if self._waiting:
             self._put(self._missing_job())
         # This one is called after that of DistributedDataParallel: an exception must not keep it from cleaning up.
-        torch.autograd.Variable._execution_engine.queue_callback(self._step_ended)
+        torch.autograd.Variable._execution_engine.queue_callback(partial(self._step_ended, waits))
 
-    def _missing_job(self) -> Callable[[], None]:
+    def _missing_job(self) -> Job:
         waiting, self._waiting = self._waiting, {}
 
         def job() -> None:
@@ -249,14 +252,16 @@ class DDPState:
 
         return job
 
-    def _step_ended(self) -> None:
+    def _step_ended(self, waits: SignalsWait) -> None:
         """Called after DistributedDataParallel has written the gradients."""
-        try:
-            self._keep_unused()
-        except BaseException as error:
-            self._give_up(error)
-            raise
-        self._tell()
+        with waits:
+            self._jobs.forget()
+            try:
+                self._keep_unused()
+            except BaseException as error:
+                self._give_up(error)
+                raise
+            self._tell()
 
     def _keep_unused(self) -> None:
         """A parameter that no rank used does not get what came out of the residuals, so it goes back: with the same
@@ -282,7 +287,7 @@ class DDPState:
 
     # ---- the thread: collectives, one after the other ----
 
-    def _job_of(self, group: Group, members: Sequence[Tuple[Arrival, int, int]], joined: bool) -> Callable[[], None]:
+    def _job_of(self, group: Group, members: Sequence[Tuple[Arrival, int, int]], joined: bool) -> Job:
         def job() -> None:
             try:
                 self._check_broken()
@@ -369,25 +374,13 @@ class DDPState:
 
     def _end_step(self) -> None:
         step, self._step = self._step, Step()
-        counts = self._counts
-        counts.steps += 1
-        if step.failure is not None:
-            counts.skipped += 1
-            counts.dropped += step.taken
-        spent = self._clock.codec + self._clock.wire
-        seconds, counts.spent = spent - counts.spent, spent
-        if step.floats:
-            counts.float_steps += 1
-            counts.float_seconds = min(counts.float_seconds, seconds)
-        elif self._broken is None and len(counts.step_seconds) < _JUDGED_STEPS:
-            counts.step_seconds.append(seconds)
-            counts.step_codec = self._clock.codec
-            if len(counts.step_seconds) == _JUDGED_STEPS and self._transport.rank == 0:  # once
-                self._warnings += filter(None, [counts.verdict(self._settings.codec)])
+        verdict = self._counts.end_step(step, self._clock, self._broken is None, self._settings.codec)
+        if verdict is not None and self._transport.rank == 0:
+            self._warnings.append(verdict)
         starves = self._starving.look(self._object_stats)
         if starves is not None and self._transport.rank == 0:
             self._warnings.append(starves)
-        self._log.look(counts.steps, self._stats)
+        self._log.look(self._counts.steps, self._stats)
 
     def _stats(self) -> Stats:
         return Stats(

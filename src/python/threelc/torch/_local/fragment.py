@@ -13,8 +13,9 @@ from ..._errors import Status, StepError
 from ...exchange import Outcome
 from .._common.buffers import Buffers
 from .._common.groups import Clock, Group
+from .._common.jobs import Job
 from .._common.replicas import Replicas
-from .._common.runners import Background, Inline, Job, nothing
+from .._common.runners import Background, Inline, nothing
 from .._common.starving import Starving
 from .._common.states import GROUP, TENSORS, Optionally
 from .._common.transport import Transport

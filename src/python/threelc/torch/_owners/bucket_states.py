@@ -47,6 +47,7 @@ def load_buckets(buckets: Sequence[Bucket], workers: Sequence[Mapping[str, Any]]
                  servers: Sequence[Mapping[str, Any]], lost: bool) -> None:
     """After check_buckets()."""
     for bucket in buckets:
+        bucket.go_as_floats(False)  # a dense start begins anew on all ranks
         bucket.worker.load_checked(_of(workers, "worker"), lost)
         if bucket.server is not None:
             bucket.server.load_checked(_of(servers, "server"))

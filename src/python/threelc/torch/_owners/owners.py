@@ -30,6 +30,7 @@ from .._common.optimizer import (InPlaceOfOptimizer, Maker, Patience, check_clos
 from .._common.replicas import Replicas
 from .._common.runners import Background, Inline, nothing
 from .._common.scaler import inverse_of, scaler_that_steps, tell
+from .._common.signals import signals_wait
 from .._common.starving import LoopStats, Starving, residual_ratios, warn_starving
 from .._common.states import (MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with,
                               states_for)
@@ -193,6 +194,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
 
     # ---- a step ----
 
+    @signals_wait
     def step(self, weight: float = 1.0, **scaling: Any) -> None:
         """Pushes the gradients, and pulls the change of the model. weight: of these gradients in the mean.
 
@@ -279,6 +281,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                 self._take({*self._buckets[-1].names})  # and buffers, which are taken with it
             self._take(names)
 
+    @signals_wait
     def _take(self, names: Optional[Set[str]] = None) -> None:
         """Waits for the answers of these parameters, and of those that were answered before. None: of all."""
         while self._answered and (names is None or any(not names.isdisjoint(b.names) for b in self._answered)):
@@ -396,6 +399,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                 else:
                     parameter.grad.zero_()
 
+    @signals_wait
     def flush(self) -> None:
         """Sends what residuals hold as floats, on all ranks together, for the end of a training: the optimizer takes a
         last step with the mean of those of pushes, and all move by its change and by what owners had not answered.
@@ -433,6 +437,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             **self._traffic(), **residual_ratios(self._object_stats()), "steps": self._steps, "failed": self._failed})
         return found
 
+    @signals_wait
     def state_dict(self) -> Dict[str, Any]:
         """Residuals of this rank, float32 weights of parameters of other dtypes, and what it owns: optimizer and parts
         of the model. The model is the caller's to save. Each rank saves its own."""
@@ -446,6 +451,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             **self._moments.state_dict(), "parts": [part.detach().clone() for part in self._parts],
             "optimizer": optimizer_state(self.optimizer, self._parts)})
 
+    @signals_wait
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from the state_dict() of this rank, with the same bits; the caller loads the model, too. On another
         number of ranks or servers give each the states of all: no residual is lost, and what the optimizer keeps for
@@ -468,8 +474,6 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             self.optimizer, self._parts, self._places(),
             [(state["places"], state["optimizer"]) for state in servers or found]))
         load_buckets(self._buckets, found, servers, lost)
-        for bucket in self._buckets:
-            bucket.go_as_floats(False)  # a dense start begins anew on all ranks
         self._moments.load(found)
         self._masters = {name: masters[name].clone() for name in self._masters}
         for part, values in zip(self._parts, parts):
