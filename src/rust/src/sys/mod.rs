@@ -17,7 +17,7 @@ mod weights;
 pub use delta::*;
 pub use exchange::*;
 pub use gossip::*;
-pub use threelc::*;
+pub use self::threelc::*;
 pub use weights::*;
 
 #[cfg(test)]
