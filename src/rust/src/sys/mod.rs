@@ -14,10 +14,10 @@ mod gossip;
 mod threelc;
 mod weights;
 
+pub use self::threelc::*;
 pub use delta::*;
 pub use exchange::*;
 pub use gossip::*;
-pub use self::threelc::*;
 pub use weights::*;
 
 #[cfg(test)]
