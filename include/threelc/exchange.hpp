@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * C++17 over threelc/exchange.h: workers, servers and all-reduce, without I/O. threelc.hpp says how calls fail; here the
- * sentence is that of the outcome.
+ * C++17 over threelc/exchange.h: workers, servers and all-reduce, without I/O. threelc.hpp says how calls fail; here
+ * the sentence is that of the outcome.
  *
  * Messages that an object made are views of its memory, valid as exchange.h says. So are messages that it takes: those
  * of Server::push, and of AllReduce::average, stay as they are until the answer.

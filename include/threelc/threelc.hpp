@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
- * C++17 over the C headers: objects that free themselves, spans with sizes that are checked, and exceptions. Structs are
- * those of C; threelc::init<tlc_config>() makes one with its defaults, and the fields for messages and threads are set
- * here. delta.hpp, exchange.hpp and weights.hpp have the rest.
+ * C++17 over the C headers: objects that free themselves, spans with sizes that are checked, and exceptions. Structs
+ * are those of C; threelc::init<tlc_config>() makes one with its defaults, and the fields for messages and threads are
+ * set here. delta.hpp, exchange.hpp, gossip.hpp and weights.hpp have the rest.
  *
  * A call that fails throws an Error with the status and the library's sentence, and changes nothing, as the comments of
  * the C functions say. A Run may throw: the library then completes its work, and the call throws that exception when it

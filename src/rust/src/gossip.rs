@@ -94,8 +94,7 @@ impl Gossip {
         if neighbours.weights.len() != degree + 1 {
             return refuse(format!("{} neighbours have {} weights", degree, neighbours.weights.len()));
         }
-        let sizes: Vec<usize> = tensors.iter().map(|tensor| tensor.n).collect();
-        let model = each_float("the model", model, sizes.into_iter())?;
+        let model = each_float("the model", model, tensors.iter().map(|tensor| tensor.n))?;
         let handle = Handle::new(config, &mut tensors, sys::tlc_gossip_destroy, |out, c, tensors| {
             let (nodes, weights) = (neighbours.nodes.as_ptr(), neighbours.weights.as_ptr());
             let (first, count, model) = (tensors.as_ptr(), tensors.len(), model.as_ptr());

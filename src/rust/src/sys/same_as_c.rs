@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: MIT
-//! The declarations of `sys` are those of the C headers: a C compiler checks sizes, offsets and types of structs, values
-//! of constants and types of functions; and nothing that the headers declare is missing.
+//! The declarations of `sys` are those of the C headers: a C compiler checks sizes, offsets and types of structs,
+//! values of constants and types of functions; and nothing that the headers declare is missing.
 //!
 //! `$CC` (default `cc`) compiles. `THREELC_INCLUDE` says where the headers are; default: where they are in the
 //! repository.
