@@ -120,6 +120,31 @@ fn owners_keep_what_they_were_given() {
 }
 
 #[test]
+fn a_step_that_fails_gives_deltas_back() {
+    let config = Config { workers: 2, pull: Some("3lc".to_string()), split_n: 64, ..Config::default() };
+    let mut ranks: Vec<AllReduce> =
+        (0..2).map(|rank| AllReduce::new(&config, rank, vec![Tensor::new("weight", N)]).unwrap()).collect();
+    let mut inbox = vec![Vec::new(); 2];
+    for object in ranks.iter_mut() {
+        let to = object.push(&[&gradient(0, 0)[0]], 1.0).unwrap();
+        to.into_iter().enumerate().for_each(|(i, message)| inbox[i].push(message.to_vec()));
+    }
+    let mut answers = Vec::new();
+    for (value, (object, from)) in [1.5, f32::NAN].into_iter().zip(ranks.iter_mut().zip(inbox)) {
+        object.average(from).unwrap();
+        let sizes: Vec<usize> = (0..object.parts()).map(|i| object.part(i).unwrap().mean.len()).collect();
+        answers.push(object.answer(Some(sizes.iter().map(|n| vec![value; *n]).collect())).unwrap().to_vec());
+    }
+    for object in ranks.iter_mut() {
+        let mut out = vec![0.0f32; N];
+        assert_eq!(object.pull(&borrowed(&answers), &mut [&mut out]).unwrap_err().status, Status::Step);
+        assert_eq!(object.outcome().rank, Some(1));
+    }
+    let residual = ranks[0].part(0).unwrap().residual.unwrap();
+    assert!(residual.len() > 100 && residual.iter().all(|x| *x == 1.5), "{:?}", &residual[..9]);
+}
+
+#[test]
 fn a_server_keeps_the_messages() {
     let config = Config { workers: 2, servers: 1, keep: 3, ..Config::default() };
     let mut server = Server::new(&config, 0, tensors()).unwrap();
