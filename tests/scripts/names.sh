@@ -16,9 +16,9 @@ import sys
 
 # Files that are not in this repository: those of a reader or of another project.
 OTHERS = {'example.c', 'fenv.h', 'float.h', 'xxhash.h'}
-FILE = r'(?<![\w/.*{}$-])(?:\.\./)*([\w.*-][\w./*-]*\.(?:[ch]|def|inc|md|py|sh))(?![\w*/(-]|\.\w)'
+FILE = r'(?<![\w/.*{}$-])(?:\.\./)*([\w.*-][\w./*-]*\.(?:[ch](?:pp)?|rs|def|inc|md|py|sh))(?![\w*/(-]|\.\w)'
 TOPS = ('include', 'src', 'bench', 'tests', '.ci', '.github')
-C = ('.c', '.h', '.def', '.inc')
+C = ('.c', '.h', '.cpp', '.hpp', '.def', '.inc')
 TEXTS = C + ('.md', '.py', '.sh')
 
 paths, texts = [], {}
