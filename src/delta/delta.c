@@ -4,9 +4,9 @@
  */
 #include "../codec/arguments.h"
 #include "../common/bytes.h"
+#include "../common/hash.h"
 #include "../common/structs.h"
 #include "delta_frame.h"
-#include <xxhash.h>
 
 static tlc_status check_dtype(tlc_dtype dtype, uint64_t n, tlc_text *w)
 {
@@ -73,7 +73,7 @@ uint64_t tlc_delta_digest_piece(const tlc_delta *d, const uint8_t *piece, size_t
     tlc_copy_le(swapped, piece, size / element, element);
     piece = swapped;
 #endif
-    return XXH3_64bits_withSeed(piece, size, first / TLC_DELTA_PIECE);
+    return tlc_hash(piece, size, first / TLC_DELTA_PIECE);
 }
 
 uint64_t tlc_delta_digest_block(const tlc_delta *d, const uint8_t *weights, size_t b)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "frame.h"
 #include "../common/bytes.h"
+#include "../common/hash.h"
 #include "../common/varint.h"
-#include <xxhash.h>
 
 #define FLAG_DTYPE 0x03u
 #define FLAG_BLOCKED 0x08u
@@ -48,7 +48,7 @@ size_t tlc_table_entry_size(const tlc_codec *codec)
 
 uint32_t tlc_checksum(const void *bytes, size_t len)
 {
-    return (uint32_t)XXH3_64bits(bytes, len);
+    return (uint32_t)tlc_hash(bytes, len, 0);
 }
 
 void tlc_frame_seal(uint8_t *frame, size_t len)

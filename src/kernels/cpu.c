@@ -1,27 +1,18 @@
 /* SPDX-License-Identifier: MIT
  *
  * What the CPU and its operating system support. An ISA must not be used if the OS does not save its registers,
- * whatever CPUID says. So XCR0 is read as well: libcpuid does not do that, and it never reports AVX-512 on AMD.
+ * whatever CPUID says. So XCR0 is read as well.
  *
  * Both answers are found once. Two threads that ask at the same time find the same.
  */
+#include "cpu_leaves.h"
 #include "kernels.h"
 #include <stdatomic.h>
 
 #if defined(__x86_64__)
-#include <libcpuid/libcpuid.h>
-#include <string.h>
-
 #define XCR0_AVX 0x06u    /* XMM, YMM */
 #define XCR0_AVX512 0xe6u /* and opmask, ZMM */
 #define BITS(value, mask) (((value) & (mask)) == (mask))
-
-/* Fills with zeros first: MemorySanitizer does not see what libcpuid, built without it, writes. */
-static int read_cpuid(struct cpu_raw_data_t *raw)
-{
-    memset(raw, 0, sizeof *raw);
-    return cpuid_get_raw_data(raw) == 0;
-}
 
 static uint32_t read_xcr0(void)
 {
@@ -30,52 +21,51 @@ static uint32_t read_xcr0(void)
     return low;
 }
 
-static int has_avx2(const struct cpu_raw_data_t *raw)
+static int has_avx2(const tlc_cpuid *c)
 {
     const uint32_t popcnt_osxsave_f16c = 1u << 23 | 1u << 27 | 1u << 29, bmi_avx2_bmi2 = 1u << 3 | 1u << 5 | 1u << 8;
     const uint32_t lzcnt = 1u << 5;
 
-    return raw->basic_cpuid[0][EAX] >= 7 && BITS(raw->basic_cpuid[1][ECX], popcnt_osxsave_f16c) &&
-           BITS(read_xcr0(), XCR0_AVX) && BITS(raw->basic_cpuid[7][EBX], bmi_avx2_bmi2) &&
-           BITS(raw->ext_cpuid[1][ECX], lzcnt);
+    return BITS(c->features[TLC_ECX], popcnt_osxsave_f16c) && BITS(read_xcr0(), XCR0_AVX) &&
+           BITS(c->more_features[TLC_EBX], bmi_avx2_bmi2) && BITS(c->extended_features[TLC_ECX], lzcnt);
 }
 
 /* What AVX-512 needs in addition to AVX2. */
-static int has_avx512(const struct cpu_raw_data_t *raw)
+static int has_avx512(const tlc_cpuid *c)
 {
     const uint32_t f_cd_bw_vl = 1u << 16 | 1u << 28 | 1u << 30 | 1u << 31, vbmi_vbmi2 = 1u << 1 | 1u << 6;
 
-    return BITS(read_xcr0(), XCR0_AVX512) && BITS(raw->basic_cpuid[7][EBX], f_cd_bw_vl) &&
-           BITS(raw->basic_cpuid[7][ECX], vbmi_vbmi2);
+    return BITS(read_xcr0(), XCR0_AVX512) && BITS(c->more_features[TLC_EBX], f_cd_bw_vl) &&
+           BITS(c->more_features[TLC_ECX], vbmi_vbmi2);
 }
 
 static unsigned detect(void)
 {
-    struct cpu_raw_data_t raw;
+    tlc_cpuid c;
 
-    if (!read_cpuid(&raw) || !has_avx2(&raw))
+    if (!tlc_cpuid_read(&c) || !has_avx2(&c))
         return 0;
-    return 1u << TLC_ISA_AVX2 | (has_avx512(&raw) ? 1u << TLC_ISA_AVX512 : 0u);
+    return 1u << TLC_ISA_AVX2 | (has_avx512(&c) ? 1u << TLC_ISA_AVX512 : 0u);
 }
 
 /* The size of a cache from the registers of CPUID leaf 4 (Intel's) or 0x8000001d (AMD's, in the same form). */
 static size_t cache_size(const uint32_t r[4])
 {
-    size_t ways = (r[EBX] >> 22) + 1, partitions = (r[EBX] >> 12 & 0x3ff) + 1, line = (r[EBX] & 0xfff) + 1;
-    return r[EAX] & 0x1f ? ways * partitions * line * ((size_t)r[ECX] + 1) : 0; /* 0: there are no more caches */
+    size_t ways = (r[TLC_EBX] >> 22) + 1, partitions = (r[TLC_EBX] >> 12 & 0x3ff) + 1, line = (r[TLC_EBX] & 0xfff) + 1;
+    return r[TLC_EAX] & 0x1f ? ways * partitions * line * ((size_t)r[TLC_ECX] + 1)
+                             : 0; /* 0: there are no more caches */
 }
 
 /* The size of the largest cache, or 0 if CPUID does not tell. */
 static size_t last_level_cache(void)
 {
-    struct cpu_raw_data_t raw;
+    tlc_cpuid c;
     size_t largest = 0;
 
-    if (!read_cpuid(&raw))
+    if (!tlc_cpuid_read(&c))
         return 0;
-    for (int i = 0; i < MAX_INTELFN4_LEVEL && i < MAX_AMDFN8000001DH_LEVEL; i++) {
-        size_t intel = raw.basic_cpuid[0][EAX] >= 4 ? cache_size(raw.intel_fn4[i]) : 0;
-        size_t amd = raw.ext_cpuid[0][EAX] >= 0x8000001d ? cache_size(raw.amd_fn8000001dh[i]) : 0;
+    for (size_t i = 0; i < TLC_CPUID_CACHES; i++) {
+        const size_t intel = cache_size(c.intel_caches[i]), amd = cache_size(c.amd_caches[i]);
         largest = intel > largest ? intel : largest;
         largest = amd > largest ? amd : largest;
     }

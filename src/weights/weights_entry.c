@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "weights_entry.h"
 #include "../common/bytes.h"
+#include "../common/hash.h"
 #include "../common/sizes.h"
-#include <xxhash.h>
 
 enum { DESCRIPTION = TLC_WEIGHTS_LENGTH_SIZE + 1 /* where it is in the head */ };
 
@@ -60,7 +60,7 @@ static size_t write_all(uint8_t *dst, const uint64_t *numbers, size_t count)
 /* The checksum of an entry knows its number. */
 static uint32_t checksum(const uint8_t *head, size_t len, uint64_t number)
 {
-    return (uint32_t)XXH3_64bits_withSeed(head, len, number);
+    return (uint32_t)tlc_hash(head, len, number);
 }
 
 void tlc_weights_entry_write(tlc_weights_slot *slot, const tlc_weights_entry *entry, uint64_t number,
@@ -179,10 +179,10 @@ tlc_status tlc_weights_entry_peek(tlc_weights_entry *entry, const void *frame, s
 
 uint32_t tlc_weights_tail_checksum(const uint8_t *tail, uint32_t head)
 {
-    return (uint32_t)XXH3_64bits_withSeed(tail, TLC_WEIGHTS_TAIL_SIZE - TLC_CHECKSUM_SIZE, head);
+    return (uint32_t)tlc_hash(tail, TLC_WEIGHTS_TAIL_SIZE - TLC_CHECKSUM_SIZE, head);
 }
 
 uint64_t tlc_weights_digest(uint64_t model, const tlc_weights_slot *slot, uint64_t weights)
 {
-    return XXH3_64bits_withSeed(slot->bytes + DESCRIPTION, slot->described, model + weights);
+    return tlc_hash(slot->bytes + DESCRIPTION, slot->described, model + weights);
 }

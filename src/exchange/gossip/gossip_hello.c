@@ -4,8 +4,8 @@
  * a hello has after the step.
  */
 #include "gossip.h"
+#include "../../common/hash.h"
 #include "../wire/reader.h"
-#include <xxhash.h>
 
 /* ---- write ------------------------------------------------------------------------------------------------------- */
 
@@ -43,7 +43,7 @@ static uint64_t digest(const tlc_gossip *g, const float *flat)
         for (size_t at = 0; at < n; at += count) {
             count = tlc_smaller(n - at, TLC_CHUNK);
             tlc_copy_le(bytes, flat + g->group_at[i] + at, count, sizeof(float));
-            hash = XXH3_64bits_withSeed(bytes, count * sizeof(float), hash);
+            hash = tlc_hash(bytes, count * sizeof(float), hash);
         }
     }
     return hash;

@@ -2,14 +2,14 @@
 #include "setup.h"
 #include "../../codec/codec.h"
 #include "../../common/bytes.h"
+#include "../../common/hash.h"
 #include "../../common/structs.h"
-#include <xxhash.h>
 
 /* ---- names ------------------------------------------------------------------------------------------------------- */
 
 size_t *tlc_setup_slot(const tlc_setup *x, const char *name, size_t len)
 {
-    size_t at = (size_t)XXH3_64bits(name, len);
+    size_t at = (size_t)tlc_hash(name, len, 0);
 
     for (;; at++) {
         size_t *slot = &x->by_name[at & (x->names - 1)];
@@ -62,7 +62,7 @@ int tlc_setup_allows(const tlc_setup *x, const char *codecs)
 
 static uint64_t mix(uint64_t hash, const void *bytes, size_t len)
 {
-    return XXH3_64bits_withSeed(bytes, len, hash);
+    return tlc_hash(bytes, len, hash);
 }
 
 static uint64_t mix_number(uint64_t hash, uint64_t number)
