@@ -52,9 +52,12 @@ extern "C" {
 #endif
 
 #define TLC_MESSAGE_VERSION 1 /* the version of messages that this library writes and reads */
-#define TLC_NOBODY UINT32_MAX /* no rank */
 
-/* All tensors; no tensor. A constant and a macro, as TLC_UNKNOWN. */
+/* No rank. A constant and a macro, as TLC_UNKNOWN. */
+static const uint32_t TLC_NOBODY = 4294967295u;
+#define TLC_NOBODY UINT32_MAX
+
+/* All tensors; no tensor. The same. */
 #if SIZE_MAX > 0xffffffff
 static const size_t TLC_ALL = 18446744073709551615ull;
 #else

@@ -3,7 +3,7 @@
 # Public headers compile without a warning: each alone, and all of them twice, each before and after each other one, in
 # every C and C++ from C99 and C++11 on, with every compiler here, for 32 bits too. mpi.h, which needs MPI's own header,
 # is compiled with $CC. tests/examples compile as C11 and C++17 without a warning. Every struct that begins with
-# its size has an _init. bindgen, which generates bindings, reads all constants.
+# its size has an _init. bindgen, SWIG and cgo, which generate bindings, read all constants.
 # headers.sh SOURCE_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -78,6 +78,17 @@ while read -r type; do
     { echo "$type begins with struct_size, but has no ${type}_init"; exit 1; }
 done < <(awk '/^typedef struct tlc_[a-z_]* \{$/ {name = $3} /^    size_t struct_size;/ {print name}' threelc/*.h)
 
+# Macros with a value, those with a text, and members of enums.
+mapfile -t macros < <(
+  sed -n 's/^ *#define \(TLC_[A-Z0-9_]*\)  *[^ "].*/\1/p' "${headers[@]}" |
+    grep -vx TLC_API | sort -u)
+mapfile -t texts < <(sed -n 's/^#define \(TLC_[A-Z0-9_]*\)  *".*/\1/p' "${headers[@]}")
+mapfile -t members < <(sed 's,/\*.*\*/,,' "${headers[@]}" | grep -oE '\bTLC_[A-Z0-9_]+ = ' | sort -u)
+members=("${members[@]% = }")
+((${#macros[@]} >= 6 && ${#texts[@]} >= 2 && ${#members[@]} > 40)) ||
+  { echo "no constants found in the headers"; exit 1; }
+mapfile -t functions < <(sed -n 's/^TLC_API .*[ *]\(tlc_[a-z0-9_]*\)(.*/\1/p' "${headers[@]}")
+
 # Every macro with a value, and every enum, is a constant of the type and the value that C has.
 if command -v bindgen >/dev/null; then
   includes "${headers[@]}" >"$work/all.h"
@@ -87,11 +98,6 @@ if command -v bindgen >/dev/null; then
     { cat "$work/log"; exit 1; }
   # a statement a line, also where rustfmt is missing: then all stands in one line, with more blanks
   tr ';}' '\n' <"$work/generated.rs" | sed -E 's/^ +//; s/ *: */: /; s/ +$//' >"$work/bindings.rs"
-  mapfile -t macros < <(
-    sed -n 's/^ *#define \(TLC_[A-Z0-9_]*\)  *[^ "].*/\1/p' "${headers[@]}" |
-      grep -vx TLC_API | sort -u)
-  mapfile -t members < <(sed 's,/\*.*\*/,,' "${headers[@]}" | grep -oE '\bTLC_[A-Z0-9_]+ = ' | sort -u)
-  ((${#macros[@]} >= 6 && ${#members[@]} > 40)) || { echo "no constants found in the headers"; exit 1; }
   {
     includes "${headers[@]}"
     echo '#include <stdio.h>'
@@ -110,11 +116,42 @@ if command -v bindgen >/dev/null; then
       *) false ;;
     esac || { echo "bindgen: $name is \"$got\", of $size bytes and $value in C"; exit 1; }
   done < <("$work/values")
-  for name in "${members[@]% = }"; do
+  for name in "${members[@]}"; do
     grep -qE "pub const [a-z_0-9]*$name: " "$work/bindings.rs" || { echo "bindgen: there is no $name"; exit 1; }
   done
 else
   echo "# bindgen is not installed: skipped"
+fi
+
+# SWIG reads the headers without a warning, but that fields of text can be set, and knows every constant and function.
+if command -v swig >/dev/null; then
+  {
+    printf '%%module threelc\n%%include <stdint.i>\n'
+    printf '%%include <%s>\n' threelc/threelc.h "${headers[@]}" # which has TLC_API
+  } >"$work/threelc.i"
+  swig -python -Wextra -w451 -Werror -DSWIGWORDSIZE64 -I. -o "$work/wrap.c" "$work/threelc.i" >"$work/log" 2>&1 ||
+    { cat "$work/log"; exit 1; }
+  grep -oE '(SetConstant\(d|addvarlink\(globals), "TLC_[A-Z0-9_]+"|\{ "tlc_[a-z0-9_]+"' "$work/wrap.c" |
+    sed 's/.* "\(.*\)"/\1/' | sort -u >"$work/known"
+  missing=$(printf '%s\n' "${macros[@]}" "${texts[@]}" "${members[@]}" "${functions[@]}" | sort -u |
+    comm -23 - "$work/known")
+  [[ -z $missing ]] || { echo "SWIG does not know ${missing//$'\n'/ }"; exit 1; }
+else
+  echo "# SWIG is not installed: skipped"
+fi
+
+# So does cgo.
+if command -v go >/dev/null; then
+  {
+    echo 'package main'
+    includes "${headers[@]}" | sed 's,^,// ,'
+    printf '%s\n' 'import "C"' 'func main() {'
+    printf '\t_ = C.%s\n' "${macros[@]}" "${texts[@]}" "${members[@]}" "${functions[@]}"
+    echo '}'
+  } >"$work/main.go"
+  (cd "$work" && go tool cgo -- -I"$root/include" main.go) >"$work/log" 2>&1 || { cat "$work/log"; exit 1; }
+else
+  echo "# Go is not installed: skipped"
 fi
 
 if pkg-config --exists ompi-c; then

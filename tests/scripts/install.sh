@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Installs into a temporary prefix and builds tests/examples against it in the ways that users do: pkg-config, shared
-# and static; CMake's find_package. They must print what NAME.txt says. C++ programs link with all public functions.
+# and static; CMake's find_package. They must print what NAME.txt says. C++ programs link with all public functions. The
+# C++ headers are installed.
 # install.sh SOURCE_ROOT BUILD_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -95,6 +96,10 @@ if "${cxx[@]}" --version >/dev/null 2>&1; then
   LD_LIBRARY_PATH=$libdir ./shared-c++ >/dev/null
   "${cxx[@]}" -std=c++11 "${cflags[@]}" all.cpp "${static_flags[@]/-lthreelc/-l:libthreelc.a}" -o static-c++
   ./static-c++ >/dev/null
+  "${cxx[@]}" -std=c++17 "${cflags[@]}" "$root/tests/examples/context.cpp" "${shared_flags[@]}" -o context-c++
+  LD_LIBRARY_PATH=$libdir ./context-c++ | diff context.txt - || { echo "context.cpp: prints something else"; exit 1; }
+  diff <(cd "$root/include/threelc" && ls *.hpp) <(cd "$prefix/include/threelc" && ls *.hpp) ||
+    { echo 'other C++ headers are installed'; exit 1; }
 else
   echo "# ${cxx[*]} is not installed: skipped"
 fi

@@ -1,9 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# Names in comments, docstrings and Markdown exist: those of C files, scripts and documents (codec/text.c, or text.c
-# alone), and those of functions that begin with tlc_. Words in capitals, `*`, `...` and what follows a last _ stand for
-# any letters (stages/NAME.c, tlc_..._init, tlc_state_). In Markdown, what is between ``` is not read, nor is a name in
-# <> anywhere.
+# Names in comments, docstrings and Markdown exist: those of C, C++ and Rust files, scripts and documents
+# (codec/text.c, or text.c alone), and those of functions that begin with tlc_. Words in capitals, `*`, `...` and what
+# follows a last _ stand for any letters (stages/NAME.c, tlc_..._init, tlc_state_). In Markdown, what is between ``` is
+# not read, nor is a name in <> anywhere.
 # names.sh SOURCE_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -16,9 +16,9 @@ import sys
 
 # Files that are not in this repository: those of a reader or of another project.
 OTHERS = {'example.c', 'fenv.h', 'float.h', 'xxhash.h'}
-FILE = r'(?<![\w/.*{}$-])(?:\.\./)*([\w.*-][\w./*-]*\.(?:[ch]|def|inc|md|py|sh))(?![\w*/(-]|\.\w)'
+FILE = r'(?<![\w/.*{}$-])(?:\.\./)*([\w.*-][\w./*-]*\.(?:[ch](?:pp)?|rs|def|inc|md|py|sh))(?![\w*/(-]|\.\w)'
 TOPS = ('include', 'src', 'bench', 'tests', '.ci', '.github')
-C = ('.c', '.h', '.def', '.inc')
+C = ('.c', '.h', '.cpp', '.hpp', '.def', '.inc')
 TEXTS = C + ('.md', '.py', '.sh')
 
 paths, texts = [], {}

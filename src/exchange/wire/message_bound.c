@@ -43,7 +43,8 @@ size_t tlc_message_bound(const tlc_setup *x, tlc_direction direction, uint32_t o
         frames = tlc_sum(frames, group_bound(x, direction, &g->groups[i]));
     if (frames > SIZE_MAX || to - from > UINT32_MAX || tlc_bundle_bound((uint32_t)(to - from), (size_t)frames, &bundle))
         return SIZE_MAX;
-    const uint64_t bound = tlc_sum(bundle, tlc_message_room(x) + TLC_CHECKSUM_SIZE);
+    const size_t room = tlc_message_room(x, direction == TLC_PUSH ? TLC_PHASE_PUSH : TLC_PHASE_ANSWER);
+    const uint64_t bound = tlc_sum(bundle, room + TLC_CHECKSUM_SIZE);
     return bound > SIZE_MAX ? SIZE_MAX : (size_t)bound;
 }
 
