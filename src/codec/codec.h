@@ -67,7 +67,7 @@ static inline const tlc_stage *tlc_codec_lacks(const tlc_codec *codec)
 /* Can a payload have the bytes of the packer's fallback? */
 static inline int tlc_codec_has_fallback(const tlc_codec *codec)
 {
-    return codec->packer && codec->packer->fallback && codec->quantizer->gives & (TLC_KIND_TERNARY | TLC_KIND_BINARY);
+    return codec->packer && codec->packer->fallback && codec->quantizer->gives == TLC_KIND_TERNARY;
 }
 
 /* Is what the codec decodes to the value, on average? Values that natural clips are an exception. */
