@@ -251,13 +251,14 @@ AT(tlc_graph, rows, 16, 12);
 AT(tlc_graph, p, 24, 16);
 AT(tlc_graph, seed, 32, 24);
 
-SIZED(tlc_delta_options, 56, 32);
+SIZED(tlc_delta_options, 56, 36);
 AT(tlc_delta_options, isa, 8, 4);
 AT(tlc_delta_options, without_digests, 12, 8);
 AT(tlc_delta_options, parallel, 16, 12);
 AT(tlc_delta_options, message, 32, 20);
 AT(tlc_delta_options, message_cap, 40, 24);
 AT(tlc_delta_options, block_digests, 48, 28);
+AT(tlc_delta_options, check_result, 52, 32);
 
 SIZED(tlc_delta_piece, 72, 48 + 2 * GAP);
 AT(tlc_delta_piece, next, 8, 4 + GAP);

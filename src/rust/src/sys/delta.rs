@@ -17,6 +17,7 @@ c_structs! {
         message: *mut c_char,
         message_cap: usize,
         block_digests: c_int,
+        check_result: c_int,
     }
     struct tlc_delta_info {
         struct_size: usize,

@@ -47,6 +47,7 @@ c_functions! {
     fn tlc_gossip_lost(g: *const tlc_gossip, i: usize) -> c_int;
     fn tlc_gossip_join(g: *mut tlc_gossip, step: u64, model: *const *const f32) -> tlc_status;
     fn tlc_gossip_step(g: *const tlc_gossip) -> u64;
+    fn tlc_gossip_message_bound(g: *const tlc_gossip) -> usize;
     fn tlc_gossip_set_codec(g: *mut tlc_gossip, tensor: usize, codec: *const c_char) -> tlc_status;
     fn tlc_gossip_outcome(g: *const tlc_gossip, outcome: *mut tlc_outcome) -> tlc_status;
     fn tlc_gossip_stats(g: *const tlc_gossip, stats: *mut tlc_exchange_stats) -> tlc_status;
