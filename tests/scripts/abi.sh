@@ -90,7 +90,7 @@ differences() {
 }
 
 # The differences that are not additions. abidiff counts any growth of a struct as a change, and takes structs of
-# src/.../gossip.h for those of include/threelc/gossip.h.
+# src/exchange/gossip/gossip.h for those of include/threelc/gossip.h.
 incompatible() {
   local sized defined
   sized=$(awk '/^typedef struct tlc_/ {name = $3} /^ +size_t struct_size;/ {printf "%s ", name}' "${headers[@]}")

@@ -51,8 +51,7 @@ find "$root/src" -name '*.c' -not -path '*/mpi/*' >sources
 grep -E '/(kernels/(convert|feedback|levels|masks|natural|onebit|self_test|stochastic|ternary)|values/)' sources >floats
 level=-O2
 [[ ! ${TLC_TEST_QUICK-} ]] || level=-O1
-libs=(-lxxhash -lm)
-[[ $(uname -m) != x86_64 ]] || libs+=(-lcpuid)
+libs=(-lm)
 cat >refused.c <<'C'
 #include <stdio.h>
 #include <threelc/threelc.h>

@@ -13,13 +13,11 @@ trap 'rm -rf "$work"' EXIT
 
 lines=$(sed -n '/^```sh bare$/,/^```$/{/^```/!p}' "$root/README.md")
 [[ $lines == *'cc '* ]] || { echo 'README.md: no lines of "sh bare" build anything'; exit 1; }
-[[ $(uname -m) == x86_64 ]] || lines=${lines/ -lcpuid/} # README says so
 
 # Makes $work/root of the files of Debian's packages.
 bare_root() {
   command -v dpkg-query >/dev/null && command -v apt-cache >/dev/null || return 1
   local packages=(gcc libc6-dev libxxhash-dev dash coreutils findutils)
-  [[ $(uname -m) != x86_64 ]] || packages+=(libcpuid-dev)
   mapfile -t packages < <(apt-cache depends --recurse --installed --no-recommends --no-suggests --no-conflicts \
     --no-breaks --no-replaces --no-enhances "${packages[@]}" | grep -v '[ <]' | sort -u)
   ((${#packages[@]})) || return 1
