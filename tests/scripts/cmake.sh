@@ -1,0 +1,63 @@
+#!/bin/bash
+# SPDX-License-Identifier: MIT
+# src/CMakeLists.txt builds the sources that meson builds. A project takes the library by FetchContent or
+# add_subdirectory, shared or static, whole or reduced, or installed, and its program prints what the example says.
+# cmake.sh SOURCE_ROOT BUILD_ROOT
+set -euo pipefail
+[[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
+root=$1 build=$2
+command -v cmake >/dev/null || { echo 'skipped: there is no cmake'; exit 77; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+mkdir fetch subdirectory installed
+sed 's/3lc-golomb/3lc/' "$root/tests/examples/context.c" >reduced.c
+
+# project FOLDER LINE...: a program that takes the library by these lines
+project() {
+  local folder=$1
+  shift
+  printf '%s\n' 'cmake_minimum_required(VERSION 3.18)' 'project(app LANGUAGES C)' "$@" \
+    'add_executable(app ${SOURCE})' 'target_link_libraries(app threelc::threelc)' >"$folder/CMakeLists.txt"
+}
+# builds FOLDER SOURCE CMAKE-OPTIONS...
+builds() {
+  local folder=$1 source=$2
+  shift 2
+  rm -rf "$folder/build"
+  cmake -S "$folder" -B "$folder/build" -DCMAKE_BUILD_TYPE=Release -DSOURCE="$source" "$@" >log 2>&1 &&
+    cmake --build "$folder/build" -j "$(nproc)" >>log 2>&1 || { cat log; exit 1; }
+  ! grep -i 'warning' log || exit 1
+}
+prints() { # FOLDER
+  "$1/build/app" | diff "$root/tests/examples/context.txt" - || { echo "$1: prints something else"; exit 1; }
+}
+
+project fetch 'include(FetchContent)' "FetchContent_Declare(threelc SOURCE_DIR $root SOURCE_SUBDIR src)" \
+  'FetchContent_MakeAvailable(threelc)'
+builds fetch "$root/tests/examples/context.c" -DBUILD_SHARED_LIBS=ON
+prints fetch
+objects() { sed -n 's,.*threelc\.dir/\(.*\)\.c\.o$,\1,p' | LC_ALL=C sort; }
+diff <(find fetch/build -name '*.c.o' | objects) <(meson introspect --targets "$build" | python3 -c '
+import json, os, sys
+for target in json.load(sys.stdin):
+    if target["name"] == "threelc" and target["type"] == "static library":
+        for source in target["target_sources"][0]["sources"]:
+            print("threelc.dir/" + os.path.relpath(source, sys.argv[1]) + ".o")' "$root/src" | objects) ||
+  { echo 'CMake (<) and meson (>) build different sources'; exit 1; }
+
+project subdirectory "add_subdirectory($root/src threelc)"
+builds subdirectory "$work/reduced.c" '-DTHREELC_CODECS=3lc;raw' '-DTHREELC_ISAS=avx2' -DTHREELC_DELTA=OFF \
+  -DTHREELC_EXCHANGE=OFF
+subdirectory/build/app >reduced.log
+# shellcheck disable=SC2086 # CC may hold options
+$CC -I"$root/include" "$root/tests/api/reduced.c" fetch/build/_deps/threelc-build/libthreelc.so \
+  -Wl,-rpath,"$work/fetch/build/_deps/threelc-build" -o whole
+# shellcheck disable=SC2086
+$CC -I"$root/include" "$root/tests/api/reduced.c" subdirectory/build/threelc/libthreelc.a -lm -o reduced
+./reduced "$(./whole)"
+
+cmake --install fetch/build --prefix "$work/prefix" >log 2>&1 || { cat log; exit 1; }
+project installed 'find_package(threelc 0.5 REQUIRED)'
+builds installed "$root/tests/examples/context.c" -DCMAKE_PREFIX_PATH="$work/prefix"
+prints installed
