@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: MIT
-"""pyproject.toml has the metadata. This adds what a wheel with a library in it needs, for make_wheel.py."""
+"""pyproject.toml has the metadata. This adds what a wheel with a library in it needs: that of make_wheel.py, or one
+that is compiled here, of a source distribution that make_sdist.py has made."""
 import os
+import platform
+import shlex
+import subprocess
+import sysconfig
+from pathlib import Path
 
 from setuptools import Distribution, setup
+from setuptools.command.build_py import build_py
 from wheel.bdist_wheel import bdist_wheel
 
-platform = os.environ.get("THREELC_WHEEL_PLATFORM")
+HERE = Path(__file__).resolve().parent
+made_for = os.environ.get("THREELC_WHEEL_PLATFORM")
+native = HERE / "native" / "threelc.c"
 
 
 class WithLibrary(Distribution):
@@ -19,10 +28,27 @@ class AnyPython(bdist_wheel):
     """For every Python 3, as the library is called by ctypes."""
 
     def get_tag(self):
-        return "py3", "none", platform
+        return "py3", "none", made_for or super().get_tag()[2]
 
 
-if platform:
+class CompileLibrary(build_py):
+    def run(self):
+        super().run()
+        version = {}
+        exec((HERE / "threelc" / "_version.py").read_text(), version)
+        major, minor, _ = version["__version__"].split(".")
+        soname = f"libthreelc.so.{major}" if major != "0" else f"libthreelc.so.0.{minor}"
+        folder = Path(self.build_lib, "threelc", "lib")
+        folder.mkdir(parents=True, exist_ok=True)
+        compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
+        name = [] if platform.system() == "Darwin" else [f"-Wl,-soname,{soname}"]
+        subprocess.run([*compiler, "-O2", "-fPIC", "-fvisibility=hidden", "-shared", *name, str(native), "-lm", "-o",
+                        str(folder / soname)], check=True)
+
+
+if native.exists():
+    setup(distclass=WithLibrary, cmdclass={"bdist_wheel": AnyPython, "build_py": CompileLibrary})
+elif made_for:
     setup(distclass=WithLibrary, cmdclass={"bdist_wheel": AnyPython})
 else:
     setup()

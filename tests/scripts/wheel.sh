@@ -1,10 +1,11 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # The wheel: its tag, what is in it, and that it works in a fresh virtual environment without compiler, numpy and torch.
-# wheel.sh SOURCE_ROOT LIBRARY PYTHON
+# The same of a wheel that pip compiles from the source distribution.
+# wheel.sh SOURCE_ROOT LIBRARY PYTHON THREELC_C
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
-root=$1 library=$2 python=$3
+root=$1 library=$2 python=$3 amalgamation=$4
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
@@ -41,7 +42,7 @@ diff <(cd "$root/src/python" && find threelc -name '*.py' -o -name py.typed | so
 "$python" -m venv fresh
 fresh/bin/pip install --quiet --no-index --disable-pip-version-check "$wheel"
 cat >use.py <<'PYTHON'
-import array, importlib.util, shutil
+import array, importlib.util, shutil, sys
 import threelc, threelc.exchange
 
 assert not any(map(shutil.which, ("cc", "gcc", "clang"))), "a compiler"
@@ -52,8 +53,17 @@ out = array.array("f", bytes(4 * len(values)))
 threelc.decompress(frame, out)
 assert list(out[:4]) == [0, -3, 0, 0], out[:4]
 mapped = [line.split()[-1] for line in open("/proc/self/maps") if ".so" in line]
-for name in ("libthreelc", "libxxhash"):
+for name in sys.argv[1:]:
     assert all("/fresh/" in path for path in mapped if name in path) and any(name in path for path in mapped), mapped
 print(threelc.__version__, len(frame))
 PYTHON
-env -i PATH="$work/fresh/bin" "$work/fresh/bin/python" use.py
+env -i PATH="$work/fresh/bin" "$work/fresh/bin/python" use.py libthreelc libxxhash
+
+rm -rf fresh
+sdist=$("$python" "$root/src/python/make_sdist.py" "$amalgamation" "$work/dist")
+"$python" -m pip wheel --quiet --no-index --no-deps --no-build-isolation --wheel-dir "$work/compiled" "$sdist"
+compiled=("$work"/compiled/threelc-*-py3-none-linux_"$(uname -m)".whl)
+[[ -f ${compiled[0]} ]] || { echo 'of the source distribution came another wheel:'; ls "$work/compiled"; exit 1; }
+"$python" -m venv fresh
+fresh/bin/pip install --quiet --no-index --disable-pip-version-check "${compiled[0]}"
+env -i PATH="$work/fresh/bin" "$work/fresh/bin/python" use.py libthreelc
