@@ -35,8 +35,15 @@ prints() { # FOLDER
 
 project fetch 'include(FetchContent)' "FetchContent_Declare(threelc SOURCE_DIR $root SOURCE_SUBDIR src)" \
   'FetchContent_MakeAvailable(threelc)'
-builds fetch "$root/tests/examples/context.c" -DBUILD_SHARED_LIBS=ON
+mpi=()
+if command -v mpicc >/dev/null && command -v mpiexec >/dev/null; then
+  mpi=(-DTHREELC_MPI=ON)
+  printf '%s\n' "add_executable(mpi $root/tests/examples/mpi.c)" 'target_link_libraries(mpi threelc::mpi)' \
+    >>fetch/CMakeLists.txt
+fi
+builds fetch "$root/tests/examples/context.c" -DBUILD_SHARED_LIBS=ON "${mpi[@]}"
 prints fetch
+((${#mpi[@]} == 0)) || mpiexec -n 4 fetch/build/mpi | diff "$root/tests/examples/mpi.txt" -
 objects() { sed -n 's,.*threelc\.dir/\(.*\)\.c\.o$,\1,p' | LC_ALL=C sort; }
 diff <(find fetch/build -name '*.c.o' | objects) <(meson introspect --targets "$build" | python3 -c '
 import json, os, sys
