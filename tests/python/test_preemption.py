@@ -144,6 +144,18 @@ class Waiting(unittest.TestCase):
         self.assertEqual(sorted(raised), ["KeyboardInterrupt", "ZeroDivisionError", "ZeroDivisionError"])
         self.assertEqual(signal.getsignal(signal.SIGUSR1), self.handler)
 
+    def test_the_second_interrupt_does_not_wait(self):
+        @signals_wait
+        def step():
+            for _ in range(2):
+                os.kill(os.getpid(), signal.SIGINT)
+                self.found.append("goes on")
+
+        with self.assertRaises(KeyboardInterrupt):
+            step()
+        self.assertEqual(self.found, ["goes on"])
+        self.assertEqual(signal.getsignal(signal.SIGINT), signal.default_int_handler)
+
     def test_a_step_that_nobody_ends(self):
         waits = SignalsWait()
         waits.__enter__()

@@ -3,7 +3,8 @@
 step, and wait for what only its own thread can end; after a step it finds all of it.
 
 Python calls handlers in the main thread, between two steps of Python code. So while a step is made there, functions
-that only note the signal stand in place of the handlers of Python; they stand aside when the step has ended.
+that only note the signal stand in place of the handlers of Python; they stand aside when the step has ended. A second
+Ctrl-C does not wait.
 """
 from __future__ import annotations
 
@@ -52,6 +53,10 @@ def _nobody() -> None:
 
 
 def _note(number: int, frame: Any) -> None:
+    if number == signal.SIGINT and number in _SIGNALS.came:  # a step that waits for a dead rank may take half an hour
+        _SIGNALS.came.remove(number)
+        _handle(number, frame)
+        return
     if number not in _SIGNALS.came:
         _SIGNALS.came.append(number)
     if _SIGNALS.holder() is None:
