@@ -214,7 +214,7 @@ TEST(local_arguments_that_are_refused)
         refused(&cfg, &t, outer_only);                                                                                 \
         (of).field = good_;                                                                                            \
     } while (0)
-    REFUSED(cfg, struct_size, 4, 0);
+    REFUSED(cfg, struct_size, sizeof(size_t) - 1, 0);
     REFUSED(cfg, rate, huge, 0);
     REFUSED(cfg, rate, none, 0);
     REFUSED(cfg, momentum, 1, 0);
@@ -229,7 +229,7 @@ TEST(local_arguments_that_are_refused)
     REFUSED(cfg, mix, 1, 0);
     REFUSED(cfg, mix, -0.5f, 0);
     REFUSED(cfg, mix, none, 0);
-    REFUSED(t, struct_size, 4, 0);
+    REFUSED(t, struct_size, sizeof(size_t) - 1, 0);
     REFUSED(t, common, NULL, 0);
     REFUSED(t, dtype, TLC_U8, 0);
     require_status(tlc_local_change(&cfg, &t, NULL), TLC_ERR_PARAM);

@@ -2,8 +2,8 @@
 """The optimizer where the parts of a model have their owners (3LC, section 2 and Figure 2).
 
 Each rank pushes its gradients. The owner of a part averages what comes, takes the optimizer's step on it, and answers
-all ranks with the change. Answers are compressed with a residual of their own. Where answers go as floats, they are the
-weights: a difference, rounded, and added again would not be the weights that the optimizer has made.
+all ranks with the change, compressed with a residual of its own. Where answers go as floats, they are the weights: a
+difference, rounded, and added again would not be the weights that the optimizer has made.
 """
 from __future__ import annotations
 
@@ -468,8 +468,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             if name not in masters or masters[name].shape != master.shape:
                 raise ValueError(f"the float32 weights of {name} are not in the state")
         check_buckets(self._buckets, found, servers, lost)
-        saved = [(place, part) for state in servers for place, part in zip(state["places"], state["parts"])]
-        parts = [values_at(place, saved) for place in self._places()]
+        parts = values_at(self._places(), [pair for state in servers for pair in zip(state["places"], state["parts"])])
         load_optimizer(self.optimizer, optimizer_for(  # the last that may fail, and then changes nothing
             self.optimizer, self._parts, self._places(),
             [(state["places"], state["optimizer"]) for state in servers or found]))

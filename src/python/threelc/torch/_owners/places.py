@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-from typing import Any, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple, TypeVar
 
 import torch
 
@@ -11,14 +11,32 @@ Place = Tuple[str, int, int]
 """a part: name of the tensor, its first value, number of values"""
 
 
-def values_at(place: Place, saved: Sequence[Tuple[Place, Optional[torch.Tensor]]]) -> torch.Tensor:
-    """The values of a part, from those of the parts saved. None stands for zeros. ValueError: some are missing."""
+_Saved = TypeVar("_Saved")
+
+
+def _by_name(saved: Iterable[Tuple[Place, _Saved]]) -> Dict[str, List[Tuple[Place, _Saved]]]:
+    """What was saved of each tensor."""
+    found: Dict[str, List[Tuple[Place, _Saved]]] = {}
+    for place, what in saved:
+        found.setdefault(place[0], []).append((place, what))
+    return found
+
+
+def values_at(places: Sequence[Place], saved: Sequence[Tuple[Place, torch.Tensor]]) -> List[torch.Tensor]:
+    """The values of parts, from those of the parts saved. ValueError: some are missing."""
+    found = _by_name(saved)
+    return [_values_at(place, found.get(place[0], [])) for place in places]
+
+
+def _values_at(place: Place, saved: Sequence[Tuple[Place, Optional[torch.Tensor]]]) -> torch.Tensor:
+    """The values of a part, from those of the parts of its tensor that were saved. None stands for zeros. ValueError:
+    some are missing."""
     name, first, n = place
     dtype = next((values.dtype for _, values in saved if values is not None), torch.float32)
     found, at = [torch.empty(0, dtype=dtype)], first
-    for (other, start, length), values in sorted(saved, key=lambda item: item[0]):
+    for (_, start, length), values in sorted(saved, key=lambda item: item[0]):
         end = min(start + length, first + n)
-        if other == name and start <= at < end:
+        if start <= at < end:
             found.append(torch.zeros(end - at, dtype=dtype) if values is None else values[at - start:end - start])
             at = end
     if at != first + n:
@@ -42,8 +60,8 @@ def optimizer_for(optimizer: Any, parts: Sequence[torch.Tensor], places: Sequenc
     if len(groups) != len(optimizer.param_groups):
         raise ValueError(f"an optimizer of {len(groups)} groups was saved, this one has "
                          f"{len(optimizer.param_groups)}")
-    every = [(place, state) for old, found in saved for place, state in zip(old, found["parts"])]
-    states = {part: _state_at(place, every) for part, place in zip(parts, places)}
+    every = _by_name((place, state) for old, found in saved for place, state in zip(old, found["parts"]))
+    states = {part: _state_at(place, every.get(place[0], [])) for part, place in zip(parts, places)}
     numbers = {part: i for i, part in enumerate(p for group in optimizer.param_groups for p in group["params"])}
     return {
         "state": {i: states[part] for part, i in numbers.items() if states.get(part)},
@@ -52,16 +70,15 @@ def optimizer_for(optimizer: Any, parts: Sequence[torch.Tensor], places: Sequenc
 
 
 def _state_at(place: Place, saved: List[Tuple[Place, Dict[str, Any]]]) -> Dict[str, Any]:
-    name, first, n = place
-    over = [(p, state) for p, state in saved
-            if p[0] == name and p[1] < first + n and first < p[1] + p[2] and state]
+    _, first, n = place
+    over = [(p, state) for p, state in saved if p[1] < first + n and first < p[1] + p[2] and state]
     if not over:
         return {}
     length = over[0][0][2]
     found = {}
     for key, value in over[0][1].items():
         if torch.is_tensor(value) and value.shape == (length,):
-            value = values_at(place, [(p, state.get(key)) for p, state in saved if p[0] == name])
+            value = _values_at(place, [(p, state.get(key)) for p, state in saved])
         elif torch.is_tensor(value):  # load_state_dict of PyTorch 2 keeps it, and parts must not share it
             value = value.clone()
         found[key] = value
