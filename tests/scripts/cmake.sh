@@ -2,10 +2,10 @@
 # SPDX-License-Identifier: MIT
 # src/CMakeLists.txt builds the sources that meson builds. A project takes the library by FetchContent or
 # add_subdirectory, shared or static, whole or reduced, or installed, and its program prints what the example says.
-# cmake.sh SOURCE_ROOT BUILD_ROOT
+# cmake.sh SOURCE_ROOT BUILD_ROOT WHOLE: tests/api/reduced.c with the whole library
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
-root=$1 build=$2
+root=$1 build=$2 whole=$3
 command -v cmake >/dev/null || { echo 'skipped: there is no cmake'; exit 77; }
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
@@ -58,11 +58,8 @@ builds subdirectory "$work/reduced.c" '-DTHREELC_CODECS=3lc;raw' '-DTHREELC_ISAS
   -DTHREELC_EXCHANGE=OFF
 subdirectory/build/app >reduced.log
 # shellcheck disable=SC2086 # CC may hold options
-$CC -I"$root/include" "$root/tests/api/reduced.c" fetch/build/_deps/threelc-build/libthreelc.so \
-  -Wl,-rpath,"$work/fetch/build/_deps/threelc-build" -o whole
-# shellcheck disable=SC2086
 $CC -I"$root/include" "$root/tests/api/reduced.c" subdirectory/build/threelc/libthreelc.a -lm -o reduced
-./reduced "$(./whole)"
+./reduced "$("$whole")"
 
 cmake --install fetch/build --prefix "$work/prefix" >log 2>&1 || { cat log; exit 1; }
 project installed 'find_package(threelc 0.5 REQUIRED)'

@@ -2,17 +2,15 @@
 # SPDX-License-Identifier: MIT
 # A library that was built with some codecs alone has these, refuses the others by name (tests/api/reduced.c), and makes
 # small programs: of gcc on x86-64 none is larger than the table here says, which may only shrink.
-# reduced.sh SOURCE_ROOT LIBRARY
+# reduced.sh SOURCE_ROOT WHOLE: tests/api/reduced.c with the whole library
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
-root=$1 library=$2
+root=$1 whole=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-# shellcheck disable=SC2086 # CC may hold options
-$CC -I"$root/include" "$root/tests/api/reduced.c" "$library" -Wl,-rpath,"$(dirname "$library")" -o whole
-digest=$(./whole)
+digest=$("$whole")
 sed 's/3lc-golomb/3lc/' "$root/tests/examples/context.c" >small.c
 
 # what | most bytes of code and constants | options
@@ -24,7 +22,7 @@ while IFS='|' read -r what most options; do
     -Dexchange=false "${options[@]}" -Db_staticpic=false -Dc_args="$flags" >log 2>&1 &&
     meson compile -C build >>log 2>&1 || { cat log; exit 1; }
   if [[ $what == 3lc* ]]; then
-    # shellcheck disable=SC2086
+    # shellcheck disable=SC2086 # CC may hold options
     $CC -I"$root/include" "$root/tests/api/reduced.c" build/src/libthreelc.a -no-pie -lm -o reduced
     ./reduced "$digest"
   fi

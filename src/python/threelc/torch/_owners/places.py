@@ -60,7 +60,8 @@ def optimizer_for(optimizer: Any, parts: Sequence[torch.Tensor], places: Sequenc
     if len(groups) != len(optimizer.param_groups):
         raise ValueError(f"an optimizer of {len(groups)} groups was saved, this one has "
                          f"{len(optimizer.param_groups)}")
-    every = _by_name((place, state) for old, found in saved for place, state in zip(old, found["parts"]))
+    every: Dict[str, List[Tuple[Place, Dict[str, Any]]]] = _by_name(
+        (place, state) for old, found in saved for place, state in zip(old, found["parts"]))
     states = {part: _state_at(place, every.get(place[0], [])) for part, place in zip(parts, places)}
     numbers = {part: i for i, part in enumerate(p for group in optimizer.param_groups for p in group["params"])}
     return {
