@@ -40,7 +40,7 @@ int tlc_cpuid_read(tlc_cpuid *c)
 /* A CPU may answer with another leaf where it does not have this one. */
 static void read_leaf(uint32_t leaf, uint32_t subleaf, uint32_t r[4])
 {
-    if (__get_cpuid_max(leaf & 0x80000000, NULL) >= leaf)
+    if ((uint32_t)__get_cpuid_max(leaf & 0x80000000, NULL) >= leaf) /* clang gives an int */
         __cpuid_count(leaf, subleaf, r[TLC_EAX], r[TLC_EBX], r[TLC_ECX], r[TLC_EDX]);
 }
 
