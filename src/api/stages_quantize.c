@@ -374,11 +374,11 @@ static int scale_valid(float scale)
 
 tlc_status tlc_ternary_decode(const int8_t *q, size_t n, float M, float *out)
 {
-    const tlc_kernels *k = tlc_stage_kernels(&tlc_stage_ternary);
+    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
 
     if ((n && (!q || !out)) || !scale_valid(M) || !tlc_symbols_valid(q, n))
         return TLC_ERR_PARAM;
-    if (!k)
+    if (!k || !k->ternary_decode)
         return TLC_ERR_UNSUPPORTED;
     k->ternary_decode(q, n, M, out);
     return TLC_OK;
@@ -386,11 +386,11 @@ tlc_status tlc_ternary_decode(const int8_t *q, size_t n, float M, float *out)
 
 tlc_status tlc_ternary_add(const int8_t *q, size_t n, float w, float *sum)
 {
-    const tlc_kernels *k = tlc_stage_kernels(&tlc_stage_ternary);
+    const tlc_kernels *k = tlc_kernels_for(TLC_ISA_AUTO);
 
     if ((n && (!q || !sum)) || !tlc_finite(w) || !tlc_symbols_valid(q, n))
         return TLC_ERR_PARAM;
-    if (!k)
+    if (!k || !k->ternary_add)
         return TLC_ERR_UNSUPPORTED;
     tlc_float_mode mode = tlc_float_enter();
     k->ternary_add(q, n, w, sum);

@@ -79,13 +79,16 @@ void tlc_codec_ids(const tlc_codec *codec, int fallback, uint8_t ids[2])
     ids[1] = (uint8_t)byte;
 }
 
-/* The first stage that takes one of these kinds and has this id. shrinks: whether it must be a shrinker. */
-static const tlc_stage *stage_by_id(unsigned kinds, unsigned id, int shrinks)
+/* The first stage that takes one of these kinds and has this id: of those that are built, if there is one. */
+static const tlc_stage *stage_by_id(unsigned kinds, unsigned id)
 {
+    const tlc_stage *found = NULL;
+
     for (size_t i = 0; i < COUNT(stages); i++)
-        if (stages[i]->takes & kinds && stages[i]->id == id && (stages[i]->shrink != NULL) == shrinks)
-            return stages[i];
-    return NULL;
+        if (stages[i]->takes & kinds && stages[i]->id == id &&
+            (!found || (!tlc_stage_built(found) && tlc_stage_built(stages[i]))))
+            found = stages[i];
+    return found;
 }
 
 /* Reads the bits of a parameter in *byte, and sets them to 0. Returns 0 if it cannot have this value. */
@@ -113,7 +116,7 @@ static int read_params(tlc_codec *codec, unsigned *byte)
 
 int tlc_codec_from_ids(tlc_codec *codec, int *fallback, const uint8_t ids[2])
 {
-    const tlc_stage *quantizer = stage_by_id(TLC_KIND_FLOATS, ids[0], 0);
+    const tlc_stage *quantizer = stage_by_id(TLC_KIND_FLOATS, ids[0]);
     unsigned byte = ids[1];
 
     *fallback = 0;
@@ -127,13 +130,13 @@ int tlc_codec_from_ids(tlc_codec *codec, int *fallback, const uint8_t ids[2])
     if (!byte)
         return tlc_kind_is_payload(quantizer->gives);
     unsigned above = byte >> 4;
-    codec->packer = stage_by_id(quantizer->gives, byte & 15u, 0);
+    codec->packer = stage_by_id(quantizer->gives, byte & 15u);
     if (!codec->packer || !above)
         return codec->packer != NULL;
     *fallback = above == FALLBACK && tlc_codec_has_fallback(codec);
     if (*fallback)
         return 1;
-    codec->shrinker = stage_by_id(codec->packer->gives, above, 1);
+    codec->shrinker = stage_by_id(codec->packer->gives, above);
     return codec->shrinker != NULL;
 }
 

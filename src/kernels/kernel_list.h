@@ -232,7 +232,7 @@ KERNEL(size_t, compact, (const float *x, const uint64_t *mask, size_t n, float *
 
 /* ---- golomb ---- */
 #undef USED_BY
-#define USED_BY (TLC_WITH_GOLOMB_CODES | TLC_WITH_DELTA)
+#define USED_BY (TLC_WITH_POSITIONS | TLC_WITH_DELTA)
 
 /* Moves each of TLC_GOLOMB_LANES lanes forward over the codes that end at or before its end. It stops before a code of
  * more than TLC_GOLOMB_LONGEST bits. If a lane begins before its end, the 8 bytes from that end on exist. */

@@ -2,10 +2,11 @@
 # SPDX-License-Identifier: MIT
 """Makes one file of all sources of the library, for builds that want no more than that.
 
-    amalgamate.py SOURCE_ROOT OUT VERSION INCLUDES SOURCE...
+    amalgamate.py SOURCE_ROOT FILE DEPFILE VERSION INCLUDES SOURCE...
 
-OUT/threelc.c then has the sources, in this order, with the headers of src/ where they are first included, and xxhash.h
-of the folder INCLUDES. The public headers are in OUT/threelc/. It compiles without flags, and needs libc alone.
+FILE then has the sources, in this order, with the headers of src/ where they are first included, and xxhash.h of the
+folder INCLUDES. The public headers are in threelc/ beside it. It compiles without flags, and needs libc alone. DEPFILE
+tells ninja what it was made of.
 
 Files have private names in common: static functions, types, constants. One that occurs in another file, too, gets the
 name of its file behind it. Macros of a source are undefined where it ends.
@@ -88,7 +89,7 @@ def members_of(words):
 
 
 class File:
-    def __init__(self, root, path):
+    def __init__(self, path):
         self.path = path
         self.text = path.read_text()
         self.is_source = path.suffix == '.c'
@@ -106,12 +107,12 @@ void inline typedef defined _Static_assert __attribute__ uint8_t uint16_t uint32
 size_t'''.split())
 
 
-def main(root, out, version, includes, sources):
+def main(root, out, depfile, version, includes, sources):
     files = {}
 
     def load(path):
         if path not in files:
-            files[path] = File(root, path)
+            files[path] = File(path)
             for other in files[path].includes:
                 load(other)
 
@@ -163,13 +164,14 @@ def main(root, out, version, includes, sources):
     text = ''.join(parts)
     text = re.sub(r'^#include <threelc/([^>]+)>', r'#include "threelc/\1"', text, flags=re.MULTILINE)
     text = text.replace('#include <xxhash.h>\n', (includes / 'xxhash.h').read_text())
-    (out / 'threelc').mkdir(parents=True, exist_ok=True)
-    (out / 'threelc.c').write_text(text)
-    for header in sorted((root / 'include' / 'threelc').glob('*.h')):
-        if header.name != 'mpi.h':
-            text = header.read_text()
-            text = re.sub(r'^#include <threelc/([^>]+)>', r'#include "\1"', text, flags=re.MULTILINE)
-            (out / 'threelc' / header.name).write_text(text)
+    folder = out.parent / 'threelc'
+    folder.mkdir(parents=True, exist_ok=True)
+    out.write_text(text)
+    headers = [path for path in sorted((root / 'include' / 'threelc').glob('*.h')) if path.name != 'mpi.h']
+    for header in headers:
+        text = re.sub(r'^#include <threelc/([^>]+)>', r'#include "\1"', header.read_text(), flags=re.MULTILINE)
+        (folder / header.name).write_text(text)
+    depfile.write_text(f'{out}: {" ".join(map(str, [*files, *headers, includes / "xxhash.h"]))}\n')
 
 
 HEAD = '''\
@@ -184,5 +186,5 @@ HEAD = '''\
 '''
 
 if __name__ == '__main__':
-    main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]), sys.argv[3], Path(sys.argv[4]),
-         [Path(source).resolve() for source in sys.argv[5:]])
+    main(Path(sys.argv[1]).resolve(), Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4], Path(sys.argv[5]),
+         [Path(source).resolve() for source in sys.argv[6:]])

@@ -310,7 +310,7 @@ size_t tlc_golomb_write(const uint64_t *mask, const uint64_t *negative, uint64_t
 }
 
 /* Writes two gaps. low: bits after the quotient. Returns 0 if they have more than 57 bits. */
-static inline __attribute__((always_inline)) int put_two(writer *w, const uint32_t *gap, unsigned low)
+static inline __attribute__((TLC_FORCED)) int put_two(writer *w, const uint32_t *gap, unsigned low)
 {
     const uint64_t rest = ((uint64_t)1 << low) - 1, q1 = (uint64_t)gap[0] >> low, q2 = (uint64_t)gap[1] >> low;
     const uint64_t bits1 = q1 + 1 + low, bits2 = q2 + 1 + low;

@@ -150,21 +150,26 @@ TEST(of_tensors)
 
 /* ---- ranks that all own something -------------------------------------------------------------------------------- */
 
-/* Small tensors, each of one worker, so that each has a frame of its own; as many owners as tensors, or one. */
-static void with_ranks(size_t n)
+/* Small tensors, and as many owners as ranks. */
+static void with_owners(size_t ranks, size_t count)
 {
-    tlc_exchange_config cfg = configuration(n, 0);
-    tlc_message *to = (tlc_message *)(void *)bytes(n * sizeof *to);
+    tlc_exchange_config cfg = configuration(ranks, 0);
+    tlc_message *to = (tlc_message *)(void *)bytes(ranks * sizeof *to);
     tlc_allreduce *a;
 
-    open_tensors(n, 5, 0);
+    open_tensors(count, 5, 0);
     cfg.alloc = counting_allocator;
-    MEASURE("create", require_status(tlc_allreduce_create(&a, &cfg, 0, tensors, n), TLC_OK));
+    MEASURE("create", require_status(tlc_allreduce_create(&a, &cfg, 0, tensors, count), TLC_OK));
     measure_bytes("bytes");
     MEASURE("push", require_status(tlc_allreduce_push(a, gradients(), 1, to), TLC_OK));
     tlc_allreduce_destroy(a);
     free(to);
     close_tensors();
+}
+
+static void with_ranks(size_t n)
+{
+    with_owners(n, n);
 }
 
 TEST(of_ranks_and_tensors)
@@ -174,18 +179,7 @@ TEST(of_ranks_and_tensors)
 
 static void with_one_tensor(size_t n)
 {
-    tlc_exchange_config cfg = configuration(n, 0);
-    tlc_message *to = (tlc_message *)(void *)bytes(n * sizeof *to);
-    tlc_allreduce *a;
-
-    open_tensors(1, 5, 0);
-    cfg.alloc = counting_allocator;
-    MEASURE("create", require_status(tlc_allreduce_create(&a, &cfg, 0, tensors, 1), TLC_OK));
-    measure_bytes("bytes");
-    MEASURE("push", require_status(tlc_allreduce_push(a, gradients(), 1, to), TLC_OK));
-    tlc_allreduce_destroy(a);
-    free(to);
-    close_tensors();
+    with_owners(n, 1);
 }
 
 TEST(of_ranks)

@@ -1,31 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 #include "mpi_scene.h"
 
-static void *take(void *opaque, size_t size)
-{
-    heap *h = opaque;
-    void *memory = h->left ? malloc(size) : NULL;
-
-    h->left -= h->left > 0;
-    h->used += memory != NULL;
-    return memory;
-}
-
-static void give_back(void *opaque, void *memory)
-{
-    heap *h = opaque;
-
-    h->used -= memory != NULL;
-    free(memory);
-}
-
 void scene_set(scene *s)
 {
     *s = (scene){.memory.left = -1};
     s->tensors[0] = (tlc_tensor){.struct_size = sizeof s->tensors[0], .name = "conv", .n = 300, .only = TLC_NOBODY};
     s->tensors[1] = (tlc_tensor){.struct_size = sizeof s->tensors[1], .name = "fc", .n = 400, .only = TLC_NOBODY};
     require_status(tlc_exchange_config_init(&s->exchange, sizeof s->exchange), TLC_OK);
-    s->exchange.alloc = (tlc_allocator){take, give_back, &s->memory};
+    s->exchange.alloc = heap_allocator(&s->memory);
     s->cfg = mpi_config(&s->exchange, s->tensors, 2);
     s->found.struct_size = sizeof s->found;
     s->cfg.outcome = &s->found;

@@ -5,12 +5,8 @@
 #ifndef TLC_MPI_SCENE_H
 #define TLC_MPI_SCENE_H
 
+#include "heap.h"
 #include "mpi_run.h"
-
-typedef struct heap {
-    int left; /* allocations that may succeed; -1: any number */
-    int used;
-} heap;
 
 typedef struct scene {
     tlc_tensor tensors[2]; /* conv, 300 values, and fc, 400 */

@@ -5,6 +5,7 @@
  */
 #include "../support/support.h"
 #include "fake_mpi.h"
+#include "heap.h"
 #include <threelc/mpi.h>
 #include <unistd.h>
 
@@ -15,28 +16,6 @@ static int poor, most = -1; /* this rank has memory for so many allocations; -1:
 static int refused;         /* ranks that were told so */
 
 /* ---- one rank ---------------------------------------------------------------------------------------------------- */
-
-typedef struct heap {
-    int used, left; /* allocations; left -1: any number */
-} heap;
-
-static void *take(void *opaque, size_t size)
-{
-    heap *h = opaque;
-    void *memory = h->left ? malloc(size) : NULL;
-
-    h->left -= h->left > 0;
-    h->used += memory != NULL;
-    return memory;
-}
-
-static void give_back(void *opaque, void *memory)
-{
-    heap *h = opaque;
-
-    h->used -= memory != NULL;
-    free(memory);
-}
 
 typedef struct scene {
     heap memory;
@@ -62,7 +41,7 @@ static void scene_set(scene *s, int rank, uint32_t workers, uint32_t servers)
     require_status(tlc_exchange_config_init(&s->exchange, sizeof s->exchange), TLC_OK);
     s->exchange.workers = workers;
     s->exchange.servers = servers;
-    s->exchange.alloc = (tlc_allocator){take, give_back, &s->memory};
+    s->exchange.alloc = heap_allocator(&s->memory);
     require_status(tlc_mpi_config_init(&s->cfg, sizeof s->cfg, fake_world()), TLC_OK);
     s->cfg.exchange = &s->exchange;
     s->cfg.tensors = s->tensors;

@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: MIT
  *
- * P5: no call takes more stack than threelc.h says, on any ISA, with large tensors, many frames, and all kinds of
- * deltas. (All programs that count allocations measure it, too: support/no_memory.c.)
+ * P5: no call takes more stack than threelc.h says, on any ISA, with large tensors, many frames, all kinds of deltas,
+ * messages of weights, local steps. (All programs that count allocations measure it, too: support/no_memory.c.)
  */
 #include "../delta/sample.h"
 #include "../support/exchange_run.h"
 #include "../support/gossip_run.h"
 #include "../support/stack.h"
+#include "../weights/model.h"
+#include <threelc/frames.h>
+#include <threelc/local.h>
 
 #define MEASURED(call, want)                                                                                           \
     do {                                                                                                               \
@@ -232,6 +235,110 @@ TEST(p5_stack_of_gossip)
                 network_step(&net, step);
             network_close(&net);
         }
+}
+
+/* ---- the rest ---------------------------------------------------------------------------------------------------- */
+
+TEST(p5_stack_of_weights)
+{
+    model base, next, out;
+    mail m = {.room = 0};
+    tlc_weights_writer *w;
+    tlc_weights_info info = {.struct_size = sizeof info};
+
+    at = (place){.note = "weights"};
+    model_open(&base, 1);
+    model_copy(&next, &base);
+    model_step(&next, 2);
+    model_copy(&out, &base);
+    const tlc_weights_writer_config cfg = {.struct_size = sizeof cfg,
+                                           .write = mail_write,
+                                           .opaque = &m,
+                                           .sequence = 1,
+                                           .count = next.count};
+    MEASURED(tlc_weights_writer_create(&w, &cfg), TLC_OK);
+    for (size_t i = 0; i < next.count; i++) {
+        size_t len = 0;
+        uint8_t *frame = next.tensors[i].entry.is_view ? NULL : frame_of(&base.tensors[i], &next.tensors[i], &len);
+        MEASURED(tlc_weights_add(w, &next.tensors[i].entry, frame, len), TLC_OK);
+        free(frame);
+    }
+    MEASURED(tlc_weights_finish(w), TLC_OK);
+    tlc_weights_writer_destroy(w);
+    FOR_EACH_ISA(isa) {
+        receiver to = {.base = &out, .out = &out};
+        tlc_weights_reader *r;
+        const tlc_weights_reader_config read = {.struct_size = sizeof read,
+                                                .read = mail_read,
+                                                .opaque = &m,
+                                                .size = m.len,
+                                                .isa = isa};
+        MEASURED(tlc_weights_open(&r, &read), TLC_OK);
+        MEASURED(tlc_weights_describe(r, &info), TLC_OK);
+        uint8_t *frame = bytes((size_t)info.frame_max);
+        MEASURED(tlc_weights_apply(r, receiver_find, &to, frame, (size_t)info.frame_max), TLC_OK);
+        MEASURED(tlc_weights_apply(r, receiver_find, &to, frame, (size_t)info.frame_max), TLC_OK); /* it has them */
+        require(model_same(&out, &next));
+        free(frame);
+        tlc_weights_close(r);
+    }
+    mail_close(&m);
+    model_close(&base);
+    model_close(&next);
+    model_close(&out);
+}
+
+TEST(p5_stack_of_local_steps)
+{
+    static float common[N], momentum[N], residual[N], weights[N], change[N];
+    tlc_local_config cfg;
+    tlc_local_tensor t;
+
+    (void)tlc_local_config_init(&cfg, sizeof cfg);
+    (void)tlc_local_tensor_init(&t, sizeof t);
+    cfg.momentum = cfg.mix = 0.5f;
+    t = (tlc_local_tensor){sizeof t, N, common, momentum, residual, weights, TLC_BF16};
+    at = (place){.note = "local steps", .n = N};
+    MEASURED(tlc_local_start(&cfg, &t), TLC_OK);
+    MEASURED(tlc_local_change(&cfg, &t, change), TLC_OK);
+    MEASURED(tlc_local_outer(&cfg, &t, change), TLC_OK);
+}
+
+/* Frames without a context, and sentences. */
+TEST(p5_stack_of_frames)
+{
+    const tlc_config cfg = config("natural:bits=9", TLC_F32, TLC_ISA_AUTO);
+    uint8_t *grad = bytes(4 * (size_t)N), *quartic = bytes(N);
+    char message[TLC_MESSAGE_SIZE];
+    tlc_quartic_params params;
+    const float scale = 1;
+    size_t len, made;
+
+    at = (place){.codec = cfg.codec, .n = N};
+    tlc_ctx *ctx = create(&cfg, N);
+    const size_t cap = tlc_bound(ctx);
+    uint8_t *frame = bytes(cap), *sums = bytes(cap);
+    fill_grad(DATA_LAPLACE, 1, TLC_F32, grad, N);
+    MEASURED(tlc_compress(ctx, grad, frame, cap, &len), TLC_OK);
+    const tlc_message frames[] = {{frame, len}, {frame, len}, {frame, len}};
+    MEASURED(tlc_natural_aggregate(frames, 3, NULL, sums, cap, &made), TLC_OK);
+    MEASURED(tlc_explain(frame, len, TLC_FORMAT_FRAME, message, sizeof message), TLC_OK);
+    frame[len / 2] ^= 1;
+    MEASURED(tlc_explain(frame, len, TLC_FORMAT_DELTA, message, sizeof message), TLC_ERR_CORRUPT);
+    tlc_destroy(ctx);
+    free(frame);
+    free(sums);
+    (void)tlc_quartic_params_init(&params, sizeof params);
+    params.codec = at.codec = "3lc-golomb";
+    memset(quartic, 121, N);
+    params.scratch = malloc(tlc_quartic_scratch(params.codec, N));
+    frame = bytes(4 * (size_t)N);
+    require(params.scratch);
+    MEASURED(tlc_compress_quartic(quartic, N / 5, &scale, N, &params, frame, 4 * (size_t)N, &len), TLC_OK);
+    free(params.scratch);
+    free(frame);
+    free(quartic);
+    free(grad);
 }
 
 SETUP(print_isas)

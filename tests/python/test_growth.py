@@ -13,6 +13,7 @@ import threelc.torch
 from threelc.torch.weight_sync import WeightSync
 
 MOST = 8
+LEAST = 0.005  # seconds: less says nothing on a busy machine
 
 
 class Calls:
@@ -107,7 +108,7 @@ class Growth(unittest.TestCase):
             times = seconds / few.seconds[name]
             with self.subTest(name, seconds=seconds):
                 print(f"# {scene.__name__}: {name}: {1e3 * seconds:.2f} ms, exponent {math.log(times, 4):.2f}")
-                self.assertLess(times, MOST)
+                self.assertTrue(times < MOST or seconds < LEAST, times)
 
     def test_weights(self):
         self.grows(of_weights, 200)

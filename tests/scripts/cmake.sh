@@ -59,7 +59,7 @@ builds subdirectory "$work/reduced.c" '-DTHREELC_CODECS=3lc;raw' '-DTHREELC_ISAS
 subdirectory/build/app >reduced.log
 # shellcheck disable=SC2086 # CC may hold options
 $CC -I"$root/include" "$root/tests/api/reduced.c" subdirectory/build/threelc/libthreelc.a -lm -o reduced
-./reduced "$("$whole")"
+./reduced && diff <(./reduced 3lc raw) <("$whole" 3lc raw)
 
 cmake --install fetch/build --prefix "$work/prefix" >log 2>&1 || { cat log; exit 1; }
 project installed 'find_package(threelc 0.5 REQUIRED)'

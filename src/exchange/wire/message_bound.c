@@ -36,13 +36,13 @@ size_t tlc_message_bound(const tlc_setup *x, tlc_direction direction, uint32_t o
 {
     const tlc_grouping *g = &x->ownership.grouping[direction];
     const size_t from = g->begin[owner], to = g->begin[owner + 1];
+    const uint64_t groups = to - from;
     uint64_t frames = 0;
     size_t bundle;
 
     for (size_t i = from; i < to; i++)
         frames = tlc_sum(frames, group_bound(x, direction, &g->groups[i]));
-    if (frames > SIZE_MAX || (uint64_t)(to - from) > UINT32_MAX ||
-        tlc_bundle_bound((uint32_t)(to - from), (size_t)frames, &bundle))
+    if (frames > SIZE_MAX || groups > UINT32_MAX || tlc_bundle_bound((uint32_t)groups, (size_t)frames, &bundle))
         return SIZE_MAX;
     const size_t room = tlc_message_room(x, direction == TLC_PUSH ? TLC_PHASE_PUSH : TLC_PHASE_ANSWER);
     const uint64_t bound = tlc_sum(bundle, room + TLC_CHECKSUM_SIZE);

@@ -1,0 +1,38 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * Memory of one rank, which is counted and may end.
+ */
+#ifndef TLC_TEST_HEAP_H
+#define TLC_TEST_HEAP_H
+
+#include <stdlib.h>
+#include <threelc/threelc.h>
+
+typedef struct heap {
+    int left; /* allocations that may succeed; -1: any number */
+    int used;
+} heap;
+
+static inline void *heap_take(void *opaque, size_t size)
+{
+    heap *h = opaque;
+    void *memory = h->left ? malloc(size) : NULL;
+
+    h->left -= h->left > 0;
+    h->used += memory != NULL;
+    return memory;
+}
+
+static inline void heap_give_back(void *opaque, void *memory)
+{
+    heap *h = opaque;
+
+    h->used -= memory != NULL;
+    free(memory);
+}
+
+static inline tlc_allocator heap_allocator(heap *h)
+{
+    return (tlc_allocator){heap_take, heap_give_back, h};
+}
+#endif
