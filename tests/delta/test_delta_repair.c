@@ -7,10 +7,12 @@
  */
 #include "../support/exchange_member.h"
 #include "sample.h"
+#if !defined(_WIN32)
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 static const tlc_delta_options block_digests = {.struct_size = sizeof block_digests, .block_digests = 1};
 
@@ -98,6 +100,7 @@ TEST(wrong_digests)
 
 /* ---- torn weights ------------------------------------------------------------------------------------------------ */
 
+#if !defined(_WIN32) /* no fork */
 /* A mapped file, which a child shares. */
 static uint8_t *shared(size_t size)
 {
@@ -238,6 +241,7 @@ TEST(killed)
     (void)munmap(weights, size);
     sample_discard(&s);
 }
+#endif
 
 /* Weights that no call has left like that. */
 TEST(refused)

@@ -7,7 +7,9 @@ uint64_t fuzz_digest;
 /* Outside of a test cmocka's fail() calls exit, and fuzzers do not count that as a crash. */
 __attribute__((constructor)) static void abort_on_failure(void)
 {
-    setenv("CMOCKA_TEST_ABORT", "1", 1);
+    static char setting[] = "CMOCKA_TEST_ABORT=1";
+
+    putenv(setting);
 }
 
 void fuzz_fold(const void *elements, size_t count, size_t width)

@@ -4,9 +4,11 @@
  * bytes: p2_any_bytes_are_safe.c. scripts/symbols.sh tests that the library has no abort, printf or globals.)
  */
 #include "../support/support.h"
+#if !defined(_WIN32)
 #include <errno.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#endif
 
 /* ---- buffers of exactly the sizes that the contract names -------------------------------------------------------- */
 
@@ -110,6 +112,7 @@ TEST(p2_buffers_at_guard_pages)
     guarded_close(&g);
 }
 
+#if !defined(_WIN32)
 /* ---- fork -------------------------------------------------------------------------------------------------------- */
 
 /* Three more steps and all they give, into log; returns its length, or 0 for a failure. */
@@ -267,5 +270,6 @@ TEST(p2_fork_among_tasks)
     free(log);
     free(theirs);
 }
+#endif
 
 SETUP(print_isas)

@@ -32,7 +32,7 @@ runner() { # PROGRAM ARGUMENTS...: what runs programs of another machine, or "no
 
 # shellcheck disable=SC2086 # CC may hold options
 compiles "$CC" '' $CC
-tests=("$root"/tests/{codec/test_vectors,support/{main,places,records,support}}.c)
+tests=("$root"/tests/{codec/test_vectors,support/{guard,main,places,records,support}}.c)
 # shellcheck disable=SC2086
 $CC -D_GNU_SOURCE -I"$root/include" -o vectors "${tests[@]}" threelc.o -lcmocka -lm
 ./vectors "$root/tests/vectors" >log 2>&1 || { cat log; exit 1; }

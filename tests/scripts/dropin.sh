@@ -23,7 +23,7 @@ twice=$(find ../src -name '*.c' -printf '%f\n' | sort | uniq -d)
 printf '../%s\0' "${sources[@]}" | xargs -0 -n 8 -P "$(nproc)" $CC -O3 -march=native -I../include -c
 
 libs=(-lcmocka -lm)
-tests=("$root"/tests/{codec/test_vectors,support/{main,places,records,support}}.c)
+tests=("$root"/tests/{codec/test_vectors,support/{guard,main,places,records,support}}.c)
 $CC -O3 -march=native -I../include -o vectors "${tests[@]}" ./*.o "${libs[@]}"
 ./vectors "$root/tests/vectors"
 

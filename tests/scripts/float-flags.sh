@@ -104,7 +104,7 @@ for compiler; do
   objects "$compiler" base sources
   for program in vectors kernels; do
     case $program in
-      vectors) printf '%s\n' "$root"/tests/{codec/test_vectors,support/{main,places,records,support}}.c >files ;;
+      vectors) printf '%s\n' "$root"/tests/{codec/test_vectors,support/{guard,main,places,records,support}}.c >files ;;
       kernels) printf '%s\n' "$root"/tests/kernels/check_*.c >files ;;
     esac
     rm -rf parts

@@ -470,6 +470,6 @@ int arena_intact(const arena *a)
 
 void arena_readonly(arena *a, int on)
 {
-    if (mprotect(a->pages.start, (size_t)(a->pages.end - a->pages.start), on ? PROT_READ : PROT_READ | PROT_WRITE))
-        fail_msg("mprotect");
+    if (guard_readonly(&a->pages, on))
+        fail_msg("the pages cannot be protected");
 }

@@ -22,6 +22,7 @@
 #include <cmocka.h>
 
 #include "guard.h"
+#include "posix.h"
 #include <threelc/stages.h>
 #include <threelc/threelc.h>
 
