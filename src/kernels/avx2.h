@@ -5,11 +5,10 @@
 #ifndef TLC_AVX2_H
 #define TLC_AVX2_H
 
+#include "intrinsics.h"
 #include "kernels.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-
 /* What cpu.c asks for before it grants AVX2. No FMA: there is nothing to contract. Kernels begin at cache lines: else
  * their speed depends on what the linker puts before them, by up to 17% seen. */
 #define TLC_AVX2_TARGET target("avx2,f16c,popcnt,bmi,bmi2,lzcnt")

@@ -6,11 +6,10 @@
 #ifndef TLC_AVX512_H
 #define TLC_AVX512_H
 
+#include "intrinsics.h"
 #include "kernels.h"
 
 #if defined(__x86_64__)
-#include <immintrin.h>
-
 /* What cpu.c asks for before it grants AVX-512. Kernels begin at cache lines: else their speed depends on what the
  * linker puts before them, by up to 17% seen. */
 #define TLC_AVX512_TARGET target("avx512f,avx512cd,avx512bw,avx512vl,avx512vbmi,avx512vbmi2")

@@ -97,8 +97,11 @@ C
   $mingw-gcc -shared windows/objects/*.o -o windows/threelc.dll -Wl,--out-implib,windows/threelc.dll.a
   mapfile -t headers < <(printf '%s\n' "$root"/include/threelc/*.h | grep -v '/mpi\.h$')
   sed -n 's/^TLC_API .*[ *]\(tlc_[a-z0-9_]*\)(.*/\1/p' "${headers[@]}" | sort >declared
-  $mingw-objdump -p windows/threelc.dll | awk '/^\[Ordinal\/Name Pointer\] Table/ {on = 1; next} on && NF == 0 {on = 0}
-    on && /\[ *[0-9]+\]/ {print $NF}' | sort >exported
+  exports() { # DLL
+    $mingw-objdump -p "$1" | awk '/^\[Ordinal\/Name Pointer\] Table/ {on = 1; next} on && NF == 0 {on = 0}
+      on && /\[ *[0-9]+\]/ {print $NF}' | sort
+  }
+  exports windows/threelc.dll >exported
   diff declared exported || fail "the DLL exports $(wc -l <exported) symbols, the headers declare $(wc -l <declared)"
   # a program needs no macro, with the DLL and with the static library
   $mingw-gcc -I"$root/include" "$root/tests/examples/context.c" windows/threelc.dll.a -o windows/with-dll.exe
@@ -108,6 +111,16 @@ C
     $mingw-gcc -I"$root/include" "$root/tests/examples/context.c" windows/libthreelc.a -o windows/static.exe
     [[ $($mingw-objdump -p windows/static.exe | grep -c 'threelc\.dll') == 0 ]] ||
       fail 'the static program needs the DLL'
+    # a DLL that includes the header and links the static library exports what it says, and nothing of the library
+    printf '%s\n' '#include <threelc/threelc.h>' '__declspec(dllexport) unsigned mine(void) { return tlc_version(); }' |
+      $mingw-gcc -I"$root/include" -shared -x c - -x none windows/libthreelc.a -o windows/mine.dll
+    [[ $(exports windows/mine.dll) == mine ]] || fail 'a DLL with the static library exports more than its own'
+    wine=/usr/lib/wine/wine64
+    for program in with-dll static; do
+      [[ -x $wine ]] || { echo "# no wine: $program is not run"; continue; }
+      WINEPREFIX=$work/wine WINEDEBUG=-all $wine windows/$program.exe | tr -d '\r' |
+        diff "$root/tests/examples/context.txt" - || fail "$program.exe prints something else"
+    done
   fi
 else
   echo "# $mingw-gcc is not installed: the DLL is skipped"

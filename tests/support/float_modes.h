@@ -84,6 +84,9 @@ static inline int mode_enter(float_mode m)
 static inline void mode_leave(void)
 {
     (void)fesetenv(FE_DFL_ENV);
+#if defined(__SSE2__)
+    _mm_setcsr(0x1f80u); /* MinGW leaves it as it is */
+#endif
 }
 
 static inline int has_mode(float_mode m)
