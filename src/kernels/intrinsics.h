@@ -7,7 +7,7 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
-/* For MSVC's ABI older clang leaves these out of immintrin.h, unless a flag switches on AVX for the whole file. */
+/* For MSVC's ABI older clang leaves these out of the header above, unless a flag switches on AVX for the whole file. */
 /* clang-format off: each needs what is before it */
 #if defined(__clang__) && defined(_MSC_VER)
 #include <smmintrin.h>

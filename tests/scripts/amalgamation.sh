@@ -49,6 +49,24 @@ s390x-linux-gnu-gcc qemu-s390x -L /usr/s390x-linux-gnu
 musl-gcc
 END
 
+# For MSVC's ABI, with stand-ins for the headers of its C library: clang compiles, and nothing links.
+if command -v clang >/dev/null; then
+  mkdir msvc
+  printf '%s\n' '#include <stddef.h>' 'int memcmp(const void *, const void *, size_t);' \
+    'int strcmp(const char *, const char *);' 'int strncmp(const char *, const char *, size_t);' \
+    'size_t strlen(const char *);' 'size_t strcspn(const char *, const char *);' \
+    'char *strchr(const char *, int);' 'char *strstr(const char *, const char *);' \
+    'void *memchr(const void *, int, size_t);' 'void *memset(void *, int, size_t);' \
+    'void *memcpy(void *, const void *, size_t);' 'void *memmove(void *, const void *, size_t);' >msvc/string.h
+  printf '%s\n' '#include <stddef.h>' 'void *malloc(size_t);' 'void *calloc(size_t, size_t);' 'void free(void *);' \
+    'unsigned long _byteswap_ulong(unsigned long);' 'unsigned long long _byteswap_uint64(unsigned long long);' \
+    >msvc/stdlib.h
+  printf '%s\n' '#define static_assert _Static_assert' >msvc/assert.h
+  clang --target=x86_64-pc-windows-msvc -ffreestanding -Imsvc -I. -c threelc.c -o msvc.o >log 2>&1 && [[ ! -s log ]] ||
+    { echo "clang for MSVC's ABI:"; cat log; exit 1; }
+  echo "# clang --target=x86_64-pc-windows-msvc: compiled"
+fi
+
 zig=${ZIG-}
 [[ $zig ]] || zig=$(command -v zig) || { echo "# no zig"; exit 0; }
 while read -r target runner; do

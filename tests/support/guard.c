@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * Apart from guard.h, as windows.h has names that tests use.
+ * Apart from guard.h, as the headers of Windows have names that tests use.
  */
 #if !defined(_GNU_SOURCE)
 #define _GNU_SOURCE

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "posix.h"
-
-#if defined(_WIN32)
 #include <stdlib.h>
 #include <string.h>
 
@@ -48,4 +46,3 @@ ptrdiff_t getline(char **line, size_t *room, FILE *file)
     }
     return len ? (ptrdiff_t)len : -1;
 }
-#endif
