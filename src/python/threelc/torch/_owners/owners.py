@@ -23,6 +23,7 @@ from ...context import Context
 from .._common.arguments import check_numbers, one_of, scaler_of, shown, weight_of, whole
 from .._common.buffers import BuffersOfOne
 from .._common.groups import ring_bytes
+from .._common.histories import compare_histories
 from .._common.module import Model, add, assign, copied, flat, flat_view, is_rounded, rounded, size_of
 from .._common.moments import MOMENTS, Moments, check_moments
 from .._common.optimizer import (InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains,
@@ -111,6 +112,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._buckets = [Bucket(config if bucket_mb is None else spread(config, some), transport.rank, some, as_weights,
                                 keeps, weights, i % servers)
                          for i, some in enumerate(in_buckets(sizes, bucket_mb))]
+        self._compared = False  # states, with other ranks, before the first step
         self._sent = 0  # buckets in this step
         self._answered: Deque[Bucket] = deque()  # whose answers are to be taken
         self._failure: Optional[StepError] = None  # of a step, to be raised
@@ -235,6 +237,9 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         return weight
 
     def _push(self, bucket: Bucket, gradients: List[torch.Tensor], weight: float) -> None:
+        if not self._compared:
+            self._compared = True
+            self._runner.put(self._compare)
         self._sent += 1
         self._float_bytes += ring_bytes(gradients, self._transport.world)
         if self._moments.active:
@@ -243,6 +248,15 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         bucket.values = gradients
         bucket.go_as_floats(self._steps < self._warmup_steps)
         self._runner.put(partial(bucket.push, weight, self._mail, self._clock))
+
+    def _compare(self) -> None:
+        """Before the first push."""
+        try:
+            compare_histories(self._transport, [bucket.worker for bucket in self._buckets],
+                              [[] if bucket.server is None else [bucket.server] for bucket in self._buckets])
+        except ValueError:
+            self._compared = False
+            raise
 
     def _begin_answers(self) -> None:
         """All pushes have come: the optimizer's step, and answers, first to what the next forward pass reads first."""
@@ -473,6 +487,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             self.optimizer, self._parts, self._places(),
             [(state["places"], state["optimizer"]) for state in servers or found]))
         load_buckets(self._buckets, found, servers, lost)
+        self._compared = False
         self._moments.load(found)
         self._masters = {name: masters[name].clone() for name in self._masters}
         for part, values in zip(self._parts, parts):
