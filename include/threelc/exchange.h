@@ -288,8 +288,8 @@ TLC_API tlc_status tlc_worker_stats(const tlc_worker *w, tlc_exchange_stats *sta
  * another is not noticed.
  * TLC_ERR_CORRUPT, _VERSION, _CHECKSUM: of a state. TLC_ERR_PARAM: a state of another kind, a tensor twice of a rank,
  * states that do not fit together, as those of two runs, or states that are missing: the sentence names their ranks.
- * Where each object gets its own state alone, compare `_history` of all of them. TLC_ERR_SIZE: a tensor
- * has another n. TLC_ERR_CAPACITY: a codec was not reserved. TLC_ERR_ORDER: a step is under way.
+ * Where each object gets its own state alone, compare `_history` of all. TLC_ERR_SIZE: a tensor has another n.
+ * TLC_ERR_CAPACITY: a codec was not reserved. TLC_ERR_ORDER: a step is under way.
  *
  * `_state_salvage` is `_state_load` for a run of which states are lost. What they had is taken for 0, so the run goes
  * on without these residuals. `_outcome` names the ranks. */

@@ -51,8 +51,8 @@ TEST(states_of_two_runs)
             for (uint32_t i = 0; i < RANKS; i++)
                 saved[i] = member_save(i == stranger ? b.worker[i] : a.worker[i]);
             snprintf(sentence, sizeof sentence,
-                     "%s 0: states 0 and %zu are not of one run: before step 4 %ss 0 and %zu got different messages", word,
-                     stranger ? stranger : 1, word, stranger ? stranger : 1);
+                     "%s 0: states 0 and %zu are not of one run: before step 4 %ss 0 and %zu got different messages",
+                     word, stranger ? stranger : 1, word, stranger ? stranger : 1);
             require_refused(more.worker[0], saved, sentence);
             for (uint32_t i = 0; i < RANKS; i++)
                 blob_free(&saved[i]);

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * States of gossip: a node goes on with the same bits, another number of nodes begins with the mean of all models,
- * names and neighbours that find nothing are told, states of two runs are refused. (States at fault: test_gossip_altered_state.c.)
+ * names and neighbours that find nothing are told, states of two runs are refused. (States at fault:
+ * test_gossip_altered_state.c.)
  */
 #include "../support/gossip_run.h"
 #include <float.h>

@@ -295,10 +295,11 @@ static tlc_status check_replicas(const loading *l, size_t i, const tlc_states_wi
         (void)read_head(&other, l->states[w->state[place] - 1]);
         (void)read_neighbours(&other, NULL);
         if (!same_values(s, array, other))
-            return tlc_refuse(&l->g->setup, TLC_ERR_PARAM, TLC_ALL,
-                              "states %zu and %zu are not of one run: node %llu has a replica of node %llu that differs "
-                              "from its model",
-                              w->state[place] - 1, i, (unsigned long long)s.node, (unsigned long long)other.node);
+            return tlc_refuse(
+                &l->g->setup, TLC_ERR_PARAM, TLC_ALL,
+                "states %zu and %zu are not of one run: node %llu has a replica of node %llu that differs "
+                "from its model",
+                w->state[place] - 1, i, (unsigned long long)s.node, (unsigned long long)other.node);
     }
     return TLC_OK;
 }

@@ -14,7 +14,7 @@ size_t tlc_object_state_size(const tlc_object *o);
 tlc_status tlc_object_state_save(const tlc_object *o, void *dst, size_t cap, size_t *written);
 
 #define TLC_STATE_VERSION 2 /* that is written; 1 has no history */
-#define TLC_STATE_FIXED 16 /* bytes before the numbers of the head */
+#define TLC_STATE_FIXED 16  /* bytes before the numbers of the head */
 
 enum { TLC_ENTRY_PULL = 1, TLC_ENTRY_RESIDUAL = 2 };
 
@@ -31,7 +31,7 @@ typedef struct tlc_state_entry {
 
 /* A state that is read. */
 typedef struct tlc_state {
-    tlc_reader in; /* without the checksum; at the next entry */
+    tlc_reader in;                                           /* without the checksum; at the next entry */
     uint64_t step, workers, servers, rank, entries, history; /* history 0: not known */
     unsigned kind, role, sum;
 } tlc_state;

@@ -250,7 +250,10 @@ uint64_t tlc_worker_history(const tlc_worker *w)
 static tlc_object object_of(const tlc_worker *w)
 {
     /* the sender is only changed by loading */
-    return (tlc_object){.push = (tlc_sender *)(uintptr_t)&w->push.sender, .x = &w->setup, .step = w->step, .history = w->history};
+    return (tlc_object){.push = (tlc_sender *)(uintptr_t)&w->push.sender,
+                        .x = &w->setup,
+                        .step = w->step,
+                        .history = w->history};
 }
 
 tlc_status tlc_worker_set_codec(tlc_worker *w, size_t tensor, const char *codec)

@@ -140,7 +140,8 @@ class Gossip(InPlaceOfOptimizer):
             self._node.greet([came[rank] for rank in self._node.neighbours])
         except Error as error:
             problem = error.sentence
-        for sentence in filter(None, self._transport.gather(problem)):
+        said: List[str] = self._transport.gather(problem)
+        for sentence in filter(None, said):
             raise ValueError(sentence)
         self._greeted = True
 

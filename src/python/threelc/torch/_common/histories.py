@@ -2,12 +2,18 @@
 """Whether ranks go on from states of one run. Those of two runs fit each other in all that one rank can see."""
 from __future__ import annotations
 
-from typing import Any, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, NamedTuple, Sequence
 
 from ... import exchange
 from .transport import Transport
 
 _STRANGERS = "load the states of one checkpoint on all ranks"
+
+
+class _Known(NamedTuple):
+    rank: int
+    step: int
+    history: int  # 0: not known
 
 
 def compare_histories(transport: Transport, pushing: Sequence[Any],
@@ -18,27 +24,27 @@ def compare_histories(transport: Transport, pushing: Sequence[Any],
     own = [[[one.step, one.history] for one in objects] for objects in [*([each] for each in pushing), *servers]]
     every = transport.gather(own)
     for i in range(len(pushing)):
-        _check([(rank, *said[i][0]) for rank, said in enumerate(every)])
+        known = [_Known(rank, *said[i][0]) for rank, said in enumerate(every)]
+        _check(known)
         if servers:
-            _check_servers([(rank, *said[i][0]) for rank, said in enumerate(every)],
-                           [found for said in every for found in said[len(pushing) + i]])
+            _check_servers(known, [_Known(rank, *found) for rank, said in enumerate(every)
+                                   for found in said[len(pushing) + i]])
 
 
-def _check(said: Sequence[Tuple[int, int, int]]) -> None:
-    """said: rank, step and history of each."""
-    first: Dict[int, Tuple[int, int]] = {}  # that knows its history, by step
-    for rank, step, history in said:
-        if history and first.setdefault(step, (rank, history))[1] != history:
-            raise ValueError(f"the states of ranks {first[step][0]} and {rank} are not of one run: before step {step} "
-                             f"they got different messages; {_STRANGERS}")
+def _check(ranks: Sequence[_Known]) -> None:
+    first: Dict[int, _Known] = {}  # by step
+    for one in ranks:
+        other = first.setdefault(one.step, one) if one.history else one
+        if other.history != one.history:
+            raise ValueError(f"the states of ranks {other.rank} and {one.rank} are not of one run: before step "
+                             f"{one.step} they got different messages; {_STRANGERS}")
 
 
-def _check_servers(workers: Sequence[Tuple[int, int, int]], servers: Sequence[Sequence[int]]) -> None:
-    """servers: step and history of each."""
-    if not all(history for _, history in servers):
+def _check_servers(workers: Sequence[_Known], servers: Sequence[_Known]) -> None:
+    if not all(server.history for server in servers):
         return
-    total = sum(history for _, history in servers) % 2**64
-    for rank, step, history in workers:
-        if history and all(theirs == step for theirs, _ in servers) and history != total:
-            raise ValueError(f"the states of rank {rank} and of the servers are not of one run: before step {step} it "
-                             f"got other answers than they gave; {_STRANGERS}")
+    total = sum(server.history for server in servers) % 2**64
+    for one in workers:
+        if one.history not in (0, total) and all(server.step == one.step for server in servers):
+            raise ValueError(f"the states of rank {one.rank} and of the servers are not of one run: before step "
+                             f"{one.step} it got other answers than they gave; {_STRANGERS}")

@@ -23,7 +23,6 @@ from ...context import Context
 from .._common.arguments import check_numbers, one_of, scaler_of, shown, weight_of, whole
 from .._common.buffers import BuffersOfOne
 from .._common.groups import ring_bytes
-from .._common.histories import compare_histories
 from .._common.module import Model, add, assign, copied, flat, flat_view, is_rounded, rounded, size_of
 from .._common.moments import MOMENTS, Moments, check_moments
 from .._common.optimizer import (InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains,
@@ -37,7 +36,7 @@ from .._common.states import (MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, c
                               states_for)
 from .._common.transport import Transport
 from .backup import BackupMail
-from .bucket_states import BUCKETS, are_same_buckets, check_buckets, load_buckets, saved_buckets
+from .bucket_states import BUCKETS, check_buckets, compare_buckets, load_buckets, saved_buckets, states_of_servers
 from .buckets import Bucket, in_buckets, spread
 from .mail import Mail
 from .overlap import Overlap
@@ -112,7 +111,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._buckets = [Bucket(config if bucket_mb is None else spread(config, some), transport.rank, some, as_weights,
                                 keeps, weights, i % servers)
                          for i, some in enumerate(in_buckets(sizes, bucket_mb))]
-        self._compared = False  # states, with other ranks, before the first step
+        self._compared = False  # states, with those of other ranks, before the first push
         self._sent = 0  # buckets in this step
         self._answered: Deque[Bucket] = deque()  # whose answers are to be taken
         self._failure: Optional[StepError] = None  # of a step, to be raised
@@ -250,10 +249,9 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._runner.put(partial(bucket.push, weight, self._mail, self._clock))
 
     def _compare(self) -> None:
-        """Before the first push."""
+        """ValueError, on all ranks: they went on from states of different runs."""
         try:
-            compare_histories(self._transport, [bucket.worker for bucket in self._buckets],
-                              [[] if bucket.server is None else [bucket.server] for bucket in self._buckets])
+            compare_buckets(self._transport, self._buckets)
         except ValueError:
             self._compared = False
             raise
@@ -476,7 +474,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         every = listed_states(states, self._kind)
         found = states_for(every, self._kind, self._transport, lost)
         check_made(self._kind, found, self._made, map(size_of, self._parameters.values()))
-        servers = self._of_servers(every) if self._transport.rank < self._servers else []
+        servers = [] if self._transport.rank >= self._servers else states_of_servers(
+            every, self._servers, self._transport.rank, self._buckets, self._places())
         masters = found[0]["masters"]
         for name, master in self._masters.items():
             if name not in masters or masters[name].shape != master.shape:
@@ -496,20 +495,3 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._late = sum(state.get("late") or 0 for state in found
                          if state["rank"] % self._transport.world == self._transport.rank)
         self._load_traffic(found)
-
-    def _of_servers(self, states: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
-        """Those that this server needs: its own, or, if there were more or fewer servers or other buckets, those of
-        all."""
-        count = states[0]["servers"]
-        found = sorted((state for state in states if state["rank"] < count), key=lambda state: int(state["rank"]))
-        own = [state for state in found if state["rank"] == self._transport.rank]
-        same = are_same_buckets(self._buckets, states[0]) and all(
-            [tuple(place) for place in state["places"]] == self._places() for state in own)
-        if count == self._servers and same:
-            if not own:
-                raise ValueError(f"the state of server {self._transport.rank} is needed: it holds a part of the model")
-            return own
-        if len(found) != count or any(state["rank"] != i for i, state in enumerate(found)):
-            raise ValueError(f"{count} servers were saved, here are {self._servers}"
-                             f"{'' if same else ', with other buckets'}: the states of all are needed")
-        return found
