@@ -247,10 +247,10 @@ TLC_API tlc_status tlc_worker_join(tlc_worker *w, uint64_t step, const uint64_t 
 
 TLC_API uint64_t tlc_worker_step(const tlc_worker *w); /* the step under way; 0 for NULL */
 
-/* A hash of the answers that came in the last step that did not fail; of several servers, of the last answer of each.
- * In the same step all workers have the same, and those of all servers add up to it, modulo 2^64. States have it, so it
- * tells whether two objects were loaded with states of one run: compare it, where both know it, before the next push.
- * 0: not known, as before the first step, after tlc_worker_join, or with a state of a release before 0.5.1. */
+/* A hash of the answers that came in the last step that did not fail. In the same step all workers have the same, and
+ * those of all servers add up to it, modulo 2^64. States have it, so it tells whether two objects were loaded with
+ * states of one run: compare it, where both know it, before the next push. 0: not known, as before the first step,
+ * after tlc_worker_join, after a step that failed on some servers, or with a state of a release before 0.5.1. */
 TLC_API uint64_t tlc_worker_history(const tlc_worker *w);
 
 /* The most bytes of a message to this object: of all kinds, from any sender whose tensors and configuration are equal,

@@ -186,6 +186,31 @@ TEST(older_states)
     }
 }
 
+static const float *const *spoil_one(fleet *f, uint32_t owner)
+{
+    const float *const *delta = fleet_half(f, owner);
+
+    if (owner == 1)
+        f->half[owner][0] = NAN;
+    return delta;
+}
+
+/* A step fails on one of three servers, which stays at what it knew. Workers know no step that is that of all. */
+TEST(one_server_fails)
+{
+    fleet a = run_from(THREE_SERVERS, 1);
+    const uint64_t before[] = {member_history(a.owner[0]), member_history(a.owner[1])};
+    a.delta = spoil_one;
+    fleet_step(&a, 5);
+    for (uint32_t i = 0; i < a.workers; i++)
+        require(a.pulled[i] == TLC_ERR_STEP && !member_history(a.worker[i]));
+    require(member_history(a.owner[0]) != before[0] && member_history(a.owner[1]) == before[1]);
+    a.delta = NULL;
+    fleet_step(&a, 6);
+    require(history_of(&a) != 0);
+    fleet_close(&a);
+}
+
 /* A worker that joined does not know what came before, and learns it from the next answers. */
 TEST(a_worker_joins)
 {

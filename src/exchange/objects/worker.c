@@ -17,9 +17,8 @@ struct tlc_worker {
     tlc_report *report; /* by server */
     tlc_exchange_stats stats;
     uint64_t step, history;
-    int joined;         /* it listens in this step */
-    int *taken;         /* by server: it took the last push */
-    uint64_t *answered; /* by server: the history of its last answer that did not fail; 0: not known */
+    int joined; /* it listens in this step */
+    int *taken; /* by server: it took the last push */
 };
 
 /* ---- make -------------------------------------------------------------------------------------------------------- */
@@ -36,7 +35,6 @@ static tlc_status make(tlc_worker *w)
     tlc_receiver_init(&w->in, x, servers, x->ownership.grouping[TLC_PULL].shared_n);
     w->report = tlc_memory_take(m, servers, sizeof *w->report);
     w->taken = tlc_memory_take(m, servers, sizeof *w->taken);
-    w->answered = tlc_memory_take(m, servers, sizeof *w->answered);
     for (uint32_t i = 0; !m->status && i < servers; i++) {
         w->report[i].finding = tlc_finding_of(TLC_REASON_NONE);
         w->report[i].taken = tlc_memory_take(m, TLC_BITMAP(x->cfg.workers), 1);
@@ -109,15 +107,6 @@ tlc_status tlc_worker_push(tlc_worker *w, const void *const *grads, double weigh
     return tell_all(w, TLC_OK, &w->push.finding);
 }
 
-/* What came before this step is of a state, or not known (0). */
-static void start_from(tlc_worker *w, uint64_t history)
-{
-    memset(w->answered, 0, w->setup.cfg.servers * sizeof *w->answered);
-    w->history = history;
-    if (w->setup.cfg.servers == 1)
-        w->answered[0] = history;
-}
-
 /* ---- pull -------------------------------------------------------------------------------------------------------- */
 
 /* The push to server i was not taken. */
@@ -131,21 +120,23 @@ static void take_back(tlc_worker *w, uint32_t i)
     }
 }
 
-/* The histories of answers add up, if all are known. */
-static void remember(tlc_worker *w)
+/* What came in a step that failed on no server. If it failed on some, they and the others know different steps. */
+static void remember(tlc_worker *w, const tlc_message *from)
 {
+    const uint32_t servers = w->setup.cfg.servers;
     uint64_t sum = 0;
-    int known = 1;
+    uint32_t failed = 0;
 
-    for (uint32_t i = 0; i < w->setup.cfg.servers; i++) {
-        known &= w->answered[i] != 0;
-        sum += w->answered[i];
+    for (uint32_t i = 0; i < servers; i++) {
+        failed += w->in.answer[i].head.failed != 0;
+        sum += tlc_message_history(from[i]);
     }
-    w->history = known ? sum : 0;
+    if (failed < servers)
+        w->history = failed ? 0 : sum;
 }
 
 /* Ends the step as far as server i is concerned. */
-static void end_step(tlc_worker *w, uint32_t i, tlc_message from, void *const *out)
+static void end_step(tlc_worker *w, uint32_t i, void *const *out)
 {
     const tlc_setup *x = &w->setup;
     const tlc_head *head = &w->in.answer[i].head;
@@ -158,7 +149,6 @@ static void end_step(tlc_worker *w, uint32_t i, tlc_message from, void *const *o
     tlc_report_set(r, w->step, head->failed ? TLC_ERR_STEP : TLC_OK, &head->finding);
     if (head->failed)
         return;
-    w->answered[i] = tlc_message_history(from);
     tlc_receiver_write(&w->in, i, out);
     memcpy(r->taken, head->taken, TLC_BITMAP(x->cfg.workers));
     r->has_taken = 1;
@@ -182,10 +172,10 @@ tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void *const *
     }
     for (uint32_t i = 0; i < servers; i++) {
         w->stats.received += from[i].len;
-        end_step(w, i, from[i], out);
+        end_step(w, i, out);
         status = status ? status : w->report[i].status;
     }
-    remember(w);
+    remember(w, from);
     w->step++;
     w->stats.steps++;
     w->stats.failed += status != TLC_OK;
@@ -226,7 +216,7 @@ tlc_status tlc_worker_join(tlc_worker *w, uint64_t step, const uint64_t *taken)
     w->push.under_way = 0;
     w->joined = 1;
     w->step = step;
-    start_from(w, 0);
+    w->history = 0;
     return tell_all(w, TLC_OK, &none);
 }
 
@@ -318,7 +308,7 @@ static tlc_status load(tlc_worker *w, const tlc_message *states, size_t count, i
         return status;
     w->step = o.step;
     w->joined = 0;
-    start_from(w, o.history);
+    w->history = o.history;
     return TLC_OK;
 }
 
