@@ -37,7 +37,8 @@ prints() { # EXAMPLE RUNNER [ARGUMENTS OF THE COMPILER...]
 }
 read -ra flags < <(pkg-config --cflags --libs threelc)
 prints context '' "${flags[@]}"
-ldd program | grep -q "$libdir/libthreelc\.so\." || { echo 'the example is not linked with the package'; exit 1; }
+ldd program >linked
+grep -q "$libdir/libthreelc\.so\." linked || { echo 'the example is not linked with the package'; exit 1; }
 read -ra flags < <(pkg-config --cflags --libs --static threelc)
 prints context '' "${flags[@]/%-lthreelc/-l:libthreelc.a}"
 read -ra flags < <(pkg-config --cflags --libs threelc-mpi)
@@ -54,4 +55,4 @@ threelc.decompress(threelc.Context(len(values), "3lc:s=1.5").compress(values), o
 assert list(out[:4]) == [0, -3, 0, 0], out[:4]' "$version"
 head -c 4096 "$root/README.md" >old
 tr a b <old >new
-"$prefix/bin/tlc-delta" make old new delta && "$prefix/bin/tlc-delta" apply old delta got && cmp new got
+"$prefix/bin/tlc-delta" make old new delta && "$prefix/bin/tlc-delta" apply delta old got && cmp new got

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # default_library decides which libraries are built and installed: static, shared or both, and the module for MPI with
-# them. With each, examples build by pkg-config (with and without --static) and CMake, and print what NAME.txt says. With
-# a static library both link the same others. A DLL exports the functions of the headers and nothing else.
+# them. With each, examples build by pkg-config (with and without --static) and CMake, and print what NAME.txt says.
+# With a static library both link the same others. A DLL exports the functions of the headers and nothing else.
 # library-kinds.sh SOURCE_ROOT
 # With TLC_TEST_QUICK=1 the kind `both` alone, and of Windows the DLL.
 set -euo pipefail
