@@ -170,6 +170,11 @@ class Messages(AnyBytes, unittest.TestCase):
                 reader.copy_view(entry, flat, torch.zeros(entry.n + 1))
             with self.assertRaisesRegex(ValueError, "flat has 700 weights, values has 699"):
                 reader.copy_view(entry, flat[1:], out)
+        with self.assertRaisesRegex(ValueError, "flat is read-only"):
+            reader.apply({"flat": flat})
+        for number in -1, len(reader):
+            with self.assertRaisesRegex(IndexError, f"there is no entry {number}"):
+                reader[number]
         root = next(entry for entry in reader if entry.view is None)
         with self.assertRaisesRegex(ValueError, "flat is no view"):
             reader.copy_view(root, flat, torch.zeros(700))

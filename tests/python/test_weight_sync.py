@@ -196,7 +196,8 @@ class Sharing(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, "several values of w are the same memory"):
                 WeightSync(served).receive(WeightSync(Tensors(w=torch.randn(shape))).publish())
             self.assertEqual(bits(served), before)
-        self.follows(Tensors(w=torch.zeros(0, 0, 5)), Tensors(w=torch.zeros(0, 0, 5)))
+        empty = Tensors(w=torch.zeros(0).as_strided((0, 5), (50, 2)))
+        WeightSync(empty).receive(WeightSync(empty).publish())
         self.follows(Tensors(w=torch.randn(4, 4)), Tensors(w=torch.zeros(40).as_strided((4, 4), (9, 2))))
 
     def test_places(self):
@@ -223,6 +224,8 @@ class Sharing(unittest.TestCase):
             self.assertEqual(sharing.shared({"a": part, "b": root}), ("b", "a"))
         for one, other in (flat[:60], flat[40:]), (flat, between), (flat[:50], flat[40:60].view(torch.int32)):
             self.assertEqual(sharing.shared({"a": one, "b": other}), ("a", "b"))
+            with self.assertRaisesRegex(sharing.Overlap, "a and b have memory in common, but neither is a view"):
+                sharing.places({"a": one, "b": other})
         for one, other in (flat[:60], flat[60:].view(torch.int32)), (flat[::2], flat[1::2]), (flat, flat.clone()):
             self.assertIsNone(sharing.shared({"a": one, "b": other}))
 
