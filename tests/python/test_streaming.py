@@ -412,13 +412,12 @@ class Rounds(Refusals):
                              (5, 8, False, {}))
             self.assertTrue(two.round.means[0].equal(torch.ones(3)) and two.round.buffers["seen"].item() == 1)
             self.assertEqual(two.round.failure and two.round.failure.outcome, failure and outcome)
-            taken = two.take()
-            self.assertEqual((taken.number, two.round), (5, None))
+            self.assertEqual((two.take().number, two.round), (5, None))
         for share, same, at_start in itertools.product((0.0, 0.25), (True, False), (True, False)):
             one.in_weights, one.at_start = share, at_start
             two.load_round(one.state_dict(), same)
             self.assertEqual({two.at_start, two.placed}, {share > 0 and (at_start or not same)})
-        two.round, taken.done = taken, False
+        two.round = Round(5, 8, True, [], {})  # whose exchange has ended without results
         with self.assertRaisesRegex(RuntimeError, "the exchange of round 5 has failed"):
             two.take()
 
@@ -438,6 +437,13 @@ class Rounds(Refusals):
         self.assertEqual(raw[:6], first[:6])
         self.assertNotEqual(raw[6], first[6])
         self.assertNotEqual(raw[2], none[2])
+
+    def test_two_dense_rounds(self):
+        fragment = Fragment({"w": torch.zeros(3)}, threelc.exchange.Config(workers=2), 0, None, 2, 0, None)
+        for rounds, dense in (1, True), (2, True), (3, False), (4, False):
+            fragment.rounds = rounds
+            group = fragment._group_of_round(0)
+            self.assertEqual((fragment.dense, group is not fragment.group), (dense, dense))
 
     def test_replicas_that_differ(self):
         """Outer parameters are compared: with mixing, weights differ by design."""
