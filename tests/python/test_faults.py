@@ -80,6 +80,22 @@ class Faults(unittest.TestCase):
                 (None, 0, 0)])
             self.assertEqual((plain, sparse[5], flat), ([3.0 * i for i in range(7)], 6.0, [0.0] * 9))
 
+    def test_abort(self):
+        """Who waits for a rank that gives up hears of it at once, and that rank sends nothing any more."""
+        def talk(rank):
+            transport = Transport()
+            if rank == 0:
+                transport.abort()
+                transport.abort()
+            try:
+                return transport.all_gather(memoryview(b"x"))
+            except RuntimeError as error:
+                return str(error)
+
+        (_, gave_up), (_, waited) = Network(2).run(talk)
+        self.assertEqual(gave_up, "the connections to the other ranks are closed, as an exchange with them has failed")
+        self.assertRegex(waited, "^rank 1 lost .* Gloo says: connection closed by peer$")
+
     def test_the_fake(self):
         """Its faults: what comes back, and who fails."""
         def talk(rank):
