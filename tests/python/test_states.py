@@ -392,8 +392,9 @@ class Parts(unittest.TestCase):
 
     def test_ranks(self):
         kind, here = states.Kind("Thing", 1, states.RANKS), SimpleNamespace(rank=1, world=2)
-        for ranks, words in (((0, 7), "is of rank 7 of 2"), ((-1, 0), "is of rank -1 of 2"), ((0,), "of rank 1 is needed"),
-                             ((1, 1), "of rank 1 is given twice"), ((), "there is no state")):
+        for ranks, words in (((0, 7), "is of rank 7 of 2"), ((-1, 0), "is of rank -1 of 2"),
+                             ((0,), "of rank 1 is needed"), ((1, 1), "of rank 1 is given twice"),
+                             ((), "there is no state")):
             saved = [{"version": 1, "kind": "Thing", "rank": rank, "world": 2} for rank in ranks]
             with self.assertRaisesRegex(ValueError, words):
                 states.states_for(saved, kind, here, None)

@@ -155,7 +155,7 @@ TEST(opening)
     model base;
     tlc_weights_reader *r = NULL;
     tlc_weights_info info = {.struct_size = sizeof info};
-    char want[80];
+    char sentence[80];
 
     model_small(&base, 1);
     mail m = publish(NULL, &base, 1);
@@ -209,8 +209,9 @@ TEST(opening)
     c.opaque = &m;
     m.fails_after = 1;
     m.writes = 0;
-    (void)snprintf(want, sizeof want, "read of 36 bytes at byte %zu failed with 5", m.len - 36);
-    SAYS(tlc_weights_open(&r, &c), TLC_ERR_TRANSPORT, want);
+    (void)snprintf(sentence, sizeof sentence, "read of 36 bytes at byte %zu failed with 5", m.len - 36);
+    require_status(tlc_weights_open(&r, &c), TLC_ERR_TRANSPORT);
+    require(strstr(words, sentence));
     m.fails_after = 0;
     require(!r);
     require_status(tlc_weights_open(&r, &good), TLC_OK);
@@ -243,9 +244,10 @@ TEST(opening)
     require_status(tlc_weights_describe(r, &info), TLC_OK);
     require_status(tlc_weights_at(r, 0, &e), TLC_OK);
     uint8_t *room = bytes((size_t)info.frame_max);
-    (void)snprintf(want, sizeof want, "a: cap is %zu bytes, the frame has %zu", (size_t)e.frame_len - 1,
+    (void)snprintf(sentence, sizeof sentence, "a: cap is %zu bytes, the frame has %zu", (size_t)e.frame_len - 1,
                    (size_t)e.frame_len);
-    SAYS(tlc_weights_frame(r, 0, room, (size_t)e.frame_len - 1, &frame), TLC_ERR_CAPACITY, want);
+    require_status(tlc_weights_frame(r, 0, room, (size_t)e.frame_len - 1, &frame), TLC_ERR_CAPACITY);
+    require(strstr(words, sentence));
     SAYS(tlc_weights_frame(r, 0, NULL, SIZE_MAX, &frame), TLC_ERR_CAPACITY, "a: cap is 0 bytes");
     require_status(tlc_weights_frame(r, 0, room, (size_t)e.frame_len, &frame), TLC_OK);
     require(frame == room);
