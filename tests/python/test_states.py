@@ -399,6 +399,15 @@ class Parts(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, words):
                 states.states_for(saved, kind, here, None)
 
+    def test_traffic(self):
+        """Sums over all ranks stay, whatever their number."""
+        saved = [{"rank": rank, "world": 5, "traffic": {"sent": 10 ** rank, "seconds": rank / 4}} for rank in range(5)]
+        for world in range(1, 8):
+            found = [states.traffic_saved(saved, "traffic", SimpleNamespace(rank=rank, world=world))
+                     for rank in range(world)]
+            self.assertEqual({name: sum(counts[name] for counts in found) for name in ("sent", "seconds")},
+                             {"sent": 11111, "seconds": 2.5}, world)
+
     def test_sizes(self):
         """Another min_numel is none where the same tensors are smaller."""
         kind, saved = states.Kind("Thing", 1, {}), [{"made": {"min_numel": 10}}]
