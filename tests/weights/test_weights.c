@@ -313,6 +313,7 @@ static void reads_fail(int once)
     model_small(&base, 1);
     model_copy(&next, &base);
     model_step(&next, 3);
+    put_weight(TLC_I64, next.tensors[2].values, 0, 1 + weight_at(TLC_I64, base.tensors[2].values, 0));
     mail m = publish(&base, &next, 2);
     m.once = once;
     size_t opened = 0, applied = 0, halves = 0;
