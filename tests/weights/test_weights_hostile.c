@@ -368,6 +368,17 @@ TEST(descriptions)
     h = describe(0, "w", 1, TLC_BF16, 1, LIST(12));
     byte(&h, 0x80 | 12); /* a number that is not in its shortest form */
     require_status(one(&h, 0), TLC_ERR_CORRUPT);
+    uint8_t empty[80] = {0}; /* too many dimensions, which would be as many bytes of a frame of no weights */
+    uint64_t of_none;
+    size_t len;
+    require_status(tlc_delta_compress(TLC_BF16, NULL, empty, 0, empty, sizeof empty, &len, NULL), TLC_OK);
+    require_status(tlc_delta_digest(TLC_BF16, empty, 0, &of_none, NULL), TLC_OK);
+    h = describe(0, "weight", 6, TLC_BF16, 0, NULL);
+    h.bytes[h.len - 1] = sizeof empty;
+    forge *f = forge_begin();
+    forge_entry(f, h.bytes, h.len, h.described - 1, empty, sizeof empty, of_none);
+    require_status(forge_end(f), TLC_ERR_CORRUPT);
+    require_says(words, "entry 0 of the message was altered: its head");
 }
 
 /* A message with a root of 3 x 4 values and a view of it. */
