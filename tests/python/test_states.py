@@ -4,6 +4,7 @@ import copy
 import unittest
 from types import SimpleNamespace
 
+import numpy
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
@@ -11,6 +12,7 @@ import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals, attempt
 from outer_models import HAS_FSDP2, shard
+from threelc.torch._common import states
 from threelc.torch._common.histories import compare_histories
 
 WAYS = ("register", *["register_fsdp"] * HAS_FSDP2, "LocalSteps", "PushPull", "Gossip")
@@ -420,6 +422,47 @@ class Names(Refusals):
         self.refused(CLUSTER.outcomes(2, other_parameters, "frozen"), None,
                      "whose parameters are frozen here, so that no gradients will come: first.weight (1 in all)")
         CLUSTER.run(2, other_parameters, "frozen", True)
+
+
+class Parts(unittest.TestCase):
+    """What states are made of, without ranks that train."""
+
+    def test_numbers(self):
+        """Numbers of other libraries are numbers, too."""
+        kind, head = states.Kind("Thing", 1, {"a": int, "b": float}), {"version": 1, "kind": "Thing"}
+        for a, b in (3, 2.5), (numpy.int64(3), 2), (True, numpy.float32(2)):
+            self.assertEqual(kind.checked({**head, "a": a, "b": b})["b"], b)
+        for a, b, words in (3.5, 2.5, "'a' is 3.5, not a int"), (3, "2", "'b' is '2', not a float"):
+            with self.assertRaisesRegex(ValueError, f"this state of Thing is damaged: {words}"):
+                kind.checked({**head, "a": a, "b": b})
+
+    def test_ranks(self):
+        kind, here = states.Kind("Thing", 1, states.RANKS), SimpleNamespace(rank=1, world=2)
+        for ranks, words in (((0, 7), "is of rank 7 of 2"), ((-1, 0), "is of rank -1 of 2"),
+                             ((0,), "of rank 1 is needed"), ((1, 1), "of rank 1 is given twice"),
+                             ((), "there is no state")):
+            saved = [{"version": 1, "kind": "Thing", "rank": rank, "world": 2} for rank in ranks]
+            with self.assertRaisesRegex(ValueError, words):
+                states.states_for(saved, kind, here, None)
+
+    def test_traffic(self):
+        """Sums over all ranks stay, whatever their number."""
+        saved = [{"rank": rank, "world": 5, "traffic": {"sent": 10 ** rank, "seconds": rank / 4}} for rank in range(5)]
+        for world in range(1, 8):
+            found = [states.traffic_saved(saved, "traffic", SimpleNamespace(rank=rank, world=world))
+                     for rank in range(world)]
+            self.assertEqual({name: sum(counts[name] for counts in found) for name in ("sent", "seconds")},
+                             {"sent": 11111, "seconds": 2.5}, world)
+
+    def test_sizes(self):
+        """Another min_numel is none where the same tensors are smaller."""
+        kind, saved = states.Kind("Thing", 1, {}), [{"made": {"min_numel": 10}}]
+        for here, size, fits in (12, 12, True), (12, 9, True), (12, 10, False), (12, 11, False), (9, 9, False):
+            if fits:
+                states.check_made(kind, saved, {"min_numel": here}, [size])
+                continue
+            with self.assertRaisesRegex(ValueError, f"with min_numel=10, and this one was made with min_numel={here}"):
+                states.check_made(kind, saved, {"min_numel": here}, [size])
 
 
 class Kinds(unittest.TestCase):
