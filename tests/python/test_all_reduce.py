@@ -59,6 +59,12 @@ def timeouts(rank, world):
                                             Transport(like=other).group)]
 
 
+def summed(rank, world):
+    """In bfloat16, which gloo of PyTorch 1 does not know."""
+    tensor = torch.full((3,), 1.5 + rank, dtype=torch.bfloat16)
+    return Transport().all_reduce(tensor), tensor.tolist()
+
+
 def forked(rank, world):
     """What calls raise in a process that is forked while the thread exchanges."""
     mean = threelc.torch.AllReduce()
@@ -214,6 +220,13 @@ class AllReduce(Refusals):
         """They are those of the groups of a training."""
         default, own = timedelta(seconds=33), timedelta(seconds=47)
         self.assertEqual(CLUSTER.run(2, timeouts, timeout=33), 2 * [[default, default, own]])
+
+    def test_sums(self):
+        self.assertEqual(CLUSTER.run(2, summed), 2 * [(6, 3 * [4.0])])
+
+    def test_without_other_ranks(self):
+        with self.assertRaisesRegex(RuntimeError, "there are no other ranks yet"):
+            threelc.torch.AllReduce()
 
     def test_mean(self):
         """The same bits on all ranks. What comes out, and what is flushed, is all that went in; nothing is left."""

@@ -3,6 +3,7 @@
 import threading
 import unittest
 
+import threelc
 import torch
 from fake_dist import KINDS, Fault, Network
 from faults import STEPS, WAYS, one_run, prepared, run, saved
@@ -79,6 +80,14 @@ class Faults(unittest.TestCase):
                 (37, 53, 53), (48, 64, 64), (48, 64, 64), ([(rank - 1) % RANKS] * 5, 40, 0), ([0, 1, 2], 0, 0),
                 (None, 0, 0)])
             self.assertEqual((plain, sparse[5], flat), ([3.0 * i for i in range(7)], 6.0, [0.0] * 9))
+
+    def test_other_lengths(self):
+        """Sums of other lengths, and other calls, are refused on both sides, before anything follows."""
+        for call in (lambda transport, rank: transport.all_reduce(torch.ones(3 + rank)),
+                     lambda transport, rank: transport.all_reduce(torch.ones(3)) if rank else transport.gather(3)):
+            for rank, (how, error) in enumerate(Network(2).run(lambda rank, call=call: call(Transport(), rank))):
+                self.assertIsInstance(error, threelc.OrderError)
+                self.assertRegex(str(error), f"rank {rank} sends .* bytes where rank {1 - rank} sends .*: all ranks")
 
     def test_abort(self):
         """Who waits for a rank that gives up hears of it at once, and that rank sends nothing any more."""
