@@ -12,7 +12,7 @@ static const struct {
     [TLC_FORMAT_BUNDLE] = {"B", "bundle (threelc/bundle.h)", 2, 2},
     [TLC_FORMAT_STATE] = {"TLCS", "state of a context (tlc_state_save)", 1, 1},
     [TLC_FORMAT_MESSAGE] = {"E", "message of the exchange (threelc/exchange.h)", 1, 1},
-    [TLC_FORMAT_OBJECT_STATE] = {"TLCX", "state of a worker, a server or a rank (threelc/exchange.h)", 1, 1},
+    [TLC_FORMAT_OBJECT_STATE] = {"TLCX", "state of a worker, a server or a rank (threelc/exchange.h)", 1, 2},
     [TLC_FORMAT_NODE_STATE] = {"TLCG", "state of a node (threelc/gossip.h)", 1, 1},
     [TLC_FORMAT_WEIGHTS] = {"W", "message of weights (threelc/weights.h)", 1, 1},
 };

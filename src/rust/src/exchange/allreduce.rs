@@ -223,6 +223,8 @@ impl<'residual> AllReduce<'residual> {
         found.expect("there is an outcome")
     }
 
+    history_method!(tlc_allreduce_history);
+
     object_methods!(
         tlc_allreduce_step,
         tlc_allreduce_residual_scale,

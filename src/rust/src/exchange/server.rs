@@ -126,6 +126,8 @@ impl Server {
         found.expect("there is an outcome")
     }
 
+    history_method!(tlc_server_history);
+
     object_methods!(
         tlc_server_step,
         tlc_server_residual_scale,
