@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The wheel: its tag, what is in it, and that it works in a fresh virtual environment without compiler, numpy and torch.
+# The wheel: its tag, what is in it, and that it works in a fresh virtual environment without compiler, numpy and torch,
+# where mypy accepts a program of a user's.
 # The same of a wheel that pip compiles from the source distribution.
 # wheel.sh SOURCE_ROOT LIBRARY PYTHON THREELC_C
 set -euo pipefail
@@ -58,6 +59,14 @@ for name in sys.argv[1:]:
 print(threelc.__version__, len(frame))
 PYTHON
 env -i PATH="$work/fresh/bin" "$work/fresh/bin/python" use.py libthreelc libxxhash
+
+if [[ -x $(command -v mypy) ]]; then
+  printf '[mypy]\nstrict = true\n[mypy-torch.*]\nignore_missing_imports = true\n' >mypy.ini
+  mypy --config-file mypy.ini --python-executable fresh/bin/python --cache-dir cache \
+    "$root/tests/python/typed_program.py" >log || { cat log; exit 1; }
+else
+  echo '# no mypy'
+fi
 
 rm -rf fresh
 sdist=$("$python" "$root/src/python/make_sdist.py" "$amalgamation" "$work/dist")
