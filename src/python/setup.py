@@ -6,8 +6,10 @@ THREELC_WHEEL_PLATFORM: for which machines the wheel is; CC: the compiler. make_
 """
 import os
 import shlex
+import shutil
 import subprocess
 import sysconfig
+import tempfile
 from pathlib import Path
 
 from setuptools import Distribution, setup
@@ -45,8 +47,11 @@ class CompileLibrary(build_py):
         folder.mkdir(parents=True, exist_ok=True)
         compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
         flags = {"win32": ["-DTLC_BUILD_DLL", "-s"], "darwin": [f"-Wl,-install_name,@rpath/{name}"]}
-        subprocess.run([*compiler, "-O2", "-fvisibility=hidden", "-shared", str(native), "-o", str(folder / name),
-                        *flags.get(platform, ["-fPIC", "-s", f"-Wl,-soname,{name}", "-lm"])], check=True)
+        with tempfile.TemporaryDirectory() as made:  # linkers for Windows write more than the library
+            library = Path(made, name)
+            subprocess.run([*compiler, "-O2", "-fvisibility=hidden", "-shared", str(native), "-o", str(library),
+                            *flags.get(platform, ["-fPIC", "-s", f"-Wl,-soname,{name}", "-lm"])], check=True)
+            shutil.copy(library, folder)
 
 
 if native.exists():
