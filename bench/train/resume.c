@@ -235,7 +235,8 @@ bool resume_load(trainer *t, char *why)
     if (!ranks_agree((saved_read(t->o->checkpoint, &last) ||
                       explain(why, "%s: there is no checkpoint", t->o->checkpoint)) &&
                          load_own(t, &last, why),
-                     why))
+                     why) ||
+        !sync_compare(&t->sync, why))
         return false;
     if (t->rank == 0)
         saved_clean(t->o->checkpoint, &last);

@@ -97,6 +97,8 @@ void sync_mask(syncer *s, float *momentum);
 void *sync_save(const syncer *s, size_t *size);
 /* Takes what sync_save wrote: blocks[i] of rank i of a run with `count` ranks, perhaps another number. */
 bool sync_load(syncer *s, const tlc_message *blocks, size_t count, char *why);
+/* Are the states that ranks loaded of one run? */
+bool sync_compare(syncer *s, char *why);
 
 /* Sets all values to 0 that belong to parts of other servers or owners. Not collective. */
 void sync_keep_own(const syncer *s, float *values);

@@ -3,6 +3,7 @@
  * The states of handles, for checkpoints.
  */
 #include "../lib/explain.h"
+#include "../mpi/ranks.h"
 #include "sync.h"
 #include <stdlib.h>
 #include <string.h>
@@ -98,5 +99,63 @@ bool sync_load(syncer *s, const tlc_message *blocks, size_t count, char *why)
                          tlc_mpi_outcome(s->handle[i], &outcome) ? tlc_status_string(status) : outcome.sentence);
     }
     free(states);
+    return ok;
+}
+
+/* Step and history of a handle, and of a worker those of this rank's server; 0: it is none. */
+static void history_of(const syncer *s, size_t i, uint64_t known[4])
+{
+    const tlc_server *server = s->o.kind == SYNC_SERVER && s->handles > 1 ? tlc_mpi_server_object(s->handle[1]) : NULL;
+
+    if (s->o.kind == SYNC_SERVER) {
+        known[0] = tlc_worker_step(tlc_mpi_worker_object(s->handle[i]));
+        known[1] = tlc_worker_history(tlc_mpi_worker_object(s->handle[i]));
+    } else {
+        known[0] = tlc_allreduce_step(tlc_mpi_allreduce_object(s->handle[i]));
+        known[1] = tlc_allreduce_history(tlc_mpi_allreduce_object(s->handle[i]));
+    }
+    known[2] = tlc_server_step(server);
+    known[3] = tlc_server_history(server);
+}
+
+/* known: four numbers of each rank. The rank whose state is not of the run of rank 0, or of the servers; -1: none. */
+static int stranger_in(const syncer *s, const uint64_t *known)
+{
+    uint64_t sum = 0;
+    int compares = s->o.kind == SYNC_SERVER;
+
+    for (int r = s->ranks - (int)s->o.servers; compares && r < s->ranks; r++) {
+        compares = known[4 * r + 3] && known[4 * r + 2] == known[0];
+        sum += known[4 * r + 3];
+    }
+    for (int r = 0; r < s->ranks; r++)
+        if (known[4 * r + 1] && known[4 * r] == known[0] &&
+            ((known[1] && known[4 * r + 1] != known[1]) || (compares && known[4 * r + 1] != sum)))
+            return r;
+    return -1;
+}
+
+bool sync_compare(syncer *s, char *why)
+{
+    uint64_t *known = malloc((size_t)s->ranks * 4 * sizeof *known);
+    bool ok = ranks_agree(known || explain(why, "out of memory"), why);
+
+    for (size_t i = 0; ok && known && i < s->handles; i++) {
+        uint64_t own[4];
+        tlc_outcome outcome = {.struct_size = sizeof outcome};
+        if (s->o.kind == SYNC_GOSSIP) {
+            const bool greeted = !tlc_mpi_gossip_hello(s->handle[i], 0) || tlc_mpi_outcome(s->handle[i], &outcome) ||
+                                 explain(why, "the checkpoint: %s", outcome.sentence);
+            ok = ranks_agree(greeted, why);
+            continue;
+        }
+        if (s->o.kind == SYNC_SERVER && i)
+            break;
+        history_of(s, i, own);
+        MPI_Allgather(own, 4, MPI_UINT64_T, known, 4, MPI_UINT64_T, s->comm);
+        const int stranger = stranger_in(s, known);
+        ok = stranger < 0 || explain(why, "the checkpoint: the state of rank %d is of another run", stranger);
+    }
+    free(known);
     return ok;
 }

@@ -247,6 +247,12 @@ TLC_API tlc_status tlc_worker_join(tlc_worker *w, uint64_t step, const uint64_t 
 
 TLC_API uint64_t tlc_worker_step(const tlc_worker *w); /* the step under way; 0 for NULL */
 
+/* A hash of the answers that came in the last step that did not fail. In the same step all workers have the same, and
+ * those of all servers add up to it, modulo 2^64. States have it, so it tells whether two objects were loaded with
+ * states of one run: compare it, where both know it, before the next push. 0: not known, as before the first step,
+ * after tlc_worker_join, after a step that failed on some servers, or with a state of a release before 0.5.1. */
+TLC_API uint64_t tlc_worker_history(const tlc_worker *w);
+
 /* The most bytes of a message to this object: of all kinds, from any sender whose tensors and configuration are equal,
  * with codecs of the configuration or reserved ones. A receiver refuses a longer one before it takes memory for it, as
  * a length from the network may be anything. It never changes. 0 for NULL. SIZE_MAX: more than the address space. */
@@ -281,8 +287,9 @@ TLC_API tlc_status tlc_worker_stats(const tlc_worker *w, tlc_exchange_stats *sta
  * takes the states of all of them, and what its tensors have in them. Give all of a rank: one that is missing beside
  * another is not noticed.
  * TLC_ERR_CORRUPT, _VERSION, _CHECKSUM: of a state. TLC_ERR_PARAM: a state of another kind, a tensor twice of a rank,
- * states that do not fit together, or states that are missing: the sentence names their ranks. TLC_ERR_SIZE: a tensor
- * has another n. TLC_ERR_CAPACITY: a codec was not reserved. TLC_ERR_ORDER: a step is under way.
+ * states that do not fit together, as those of two runs, or states that are missing: the sentence names their ranks.
+ * Where each object gets its own state alone, compare `_history` of all. TLC_ERR_SIZE: a tensor has another n.
+ * TLC_ERR_CAPACITY: a codec was not reserved. TLC_ERR_ORDER: a step is under way.
  *
  * `_state_salvage` is `_state_load` for a run of which states are lost. What they had is taken for 0, so the run goes
  * on without these residuals. `_outcome` names the ranks. */
@@ -331,6 +338,7 @@ TLC_API tlc_status tlc_server_again(const tlc_server *s, uint64_t step, tlc_mess
 /* *step: the last step in which a push of this worker was taken; 0: none. For tlc_worker_join. */
 TLC_API tlc_status tlc_server_taken(const tlc_server *s, uint32_t worker, uint64_t *step);
 TLC_API uint64_t tlc_server_step(const tlc_server *s);        /* the step under way; 0 for NULL */
+TLC_API uint64_t tlc_server_history(const tlc_server *s);     /* of its own answer; tlc_worker_history */
 TLC_API size_t tlc_server_message_bound(const tlc_server *s); /* as tlc_worker_message_bound */
 
 /* As those of workers, for codecs and residuals of answers. tlc_server_residual_scale: TLC_ERR_ORDER between reduce and
@@ -419,6 +427,7 @@ TLC_API tlc_status tlc_allreduce_part(const tlc_allreduce *a, size_t i, tlc_part
  */
 TLC_API tlc_status tlc_allreduce_mask(tlc_allreduce *a, float *const *momentum);
 TLC_API uint64_t tlc_allreduce_step(const tlc_allreduce *a);        /* the step under way; 0 for NULL */
+TLC_API uint64_t tlc_allreduce_history(const tlc_allreduce *a);     /* as tlc_worker_history; the same on all ranks */
 TLC_API size_t tlc_allreduce_message_bound(const tlc_allreduce *a); /* of pushes and answers */
 TLC_API tlc_status tlc_allreduce_set_codec(tlc_allreduce *a, size_t tensor, const char *push, const char *pull);
 TLC_API tlc_status tlc_allreduce_residual_scale(tlc_allreduce *a, float factor);

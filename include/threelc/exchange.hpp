@@ -202,6 +202,10 @@ class Worker
     {
         done(tlc_worker_residual_scale(get(), factor));
     }
+    std::uint64_t history() const noexcept
+    {
+        return tlc_worker_history(get());
+    }
     tlc_outcome outcome(std::uint32_t server = 0) const
     {
         tlc_outcome made = init<tlc_outcome>();
@@ -304,6 +308,10 @@ class Server
     {
         done(tlc_server_residual_scale(get(), factor));
     }
+    std::uint64_t history() const noexcept
+    {
+        return tlc_server_history(get());
+    }
     tlc_outcome outcome() const
     {
         tlc_outcome made = init<tlc_outcome>();
@@ -391,6 +399,10 @@ class AllReduce : public Object<AllReduce, tlc_allreduce, tlc_allreduce_destroy,
     void residual_scale(float factor)
     {
         done(tlc_allreduce_residual_scale(get(), factor));
+    }
+    std::uint64_t history() const noexcept
+    {
+        return tlc_allreduce_history(get());
     }
     tlc_outcome outcome() const
     {

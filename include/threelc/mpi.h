@@ -77,7 +77,8 @@ TLC_API tlc_status tlc_mpi_progress(tlc_mpi *const *handles, size_t count);
 TLC_API tlc_status tlc_mpi_test(tlc_mpi *handle, int *done);
 
 /* Ends the step under way; results are where start said. TLC_ERR_ORDER: none is under way. TLC_ERR_NOMEM: there is no
- * memory for what came; the step is still under way, and goes on with the next call. Others: as said at start.
+ * memory for what came; the step is still under way, and goes on with the next call. The others wait meanwhile, so who
+ * gives up ends the job (MPI_Abort). Others: as said at start.
  * TLC_ERR_ORDER also on a rank that is worker and server, where it would wait for the rank itself: of the worker,
  * before the server has answered its step; of the server, before the worker has started its step. Nothing changes. */
 TLC_API tlc_status tlc_mpi_wait(tlc_mpi *handle);

@@ -110,7 +110,7 @@ typedef struct tlc_allocator {
 
 /* The caller's threads. run() calls task(arg, i) once for each i < count, in any order and on any threads, and returns
  * when all calls have returned. All fields 0: everything runs on the calling thread. The results are the same bytes
- * either way.
+ * either way. Tasks that it has not called by then, as it had no memory for them, the library calls itself.
  *
  * run() should return. If it has too few threads, it calls the tasks itself, and what it must tell the caller waits
  * until the call has returned. Where it leaves by longjmp or an exception all the same, no task may run then or later:

@@ -41,6 +41,6 @@ typedef struct tlc_threads {
 void tlc_threads_enter(tlc_threads *t, tlc_parallel *parallel);
 void tlc_threads_leave(const tlc_threads *t);
 
-/* Calls task(arg, i) for each i < count; on the caller's threads if count is more than 1. */
+/* Calls task(arg, i) for each i < count, at most TLC_RANGES_MAX; on the caller's threads if count is more than 1. */
 void tlc_ranges_run(const tlc_parallel *parallel, size_t count, void (*task)(void *arg, size_t i), void *arg);
 #endif

@@ -212,7 +212,7 @@ static size_t write_blocks(tlc_delta *d, writing *w, uint8_t *dst)
     size_t at = 0;
 
     w->table = dst;
-    w->digests = d->flags & TLC_DELTA_FLAG_BLOCK_DIGESTS ? dst + tlc_delta_blocks(d) * TLC_DELTA_ENTRY_SIZE : NULL;
+    w->digests = d->flags & TLC_DELTA_FLAG_BLOCK_DIGESTS ? dst + tlc_delta_entries_size(d) : NULL;
     w->payloads = dst + tlc_delta_table_size(d);
     tlc_ranges_run(&d->options.parallel, d->ranges.count, write_range, w);
     for (size_t i = 0; i < d->ranges.count; i++) {
@@ -249,12 +249,30 @@ void tlc_delta_set_flags(tlc_delta *d, int has_base, int digests, int block_dige
         d->flags |= (unsigned)d->dtype;
 }
 
+/* If of weights of 64 bits no upper half differs, their entries leave the table. Returns the bytes after the head. */
+static size_t drop_upper(tlc_delta *d, uint8_t *table, size_t len)
+{
+    const size_t blocks = tlc_delta_blocks(d), entries = tlc_delta_entries_size(d);
+
+    if (tlc_delta_planes(d) == 1)
+        return len;
+    for (size_t b = 1; b < blocks; b += 2)
+        if (tlc_load32(table + b * TLC_DELTA_ENTRY_SIZE))
+            return len;
+    for (size_t b = 2; b < blocks; b += 2)
+        memcpy(table + b / 2 * TLC_DELTA_ENTRY_SIZE, table + b * TLC_DELTA_ENTRY_SIZE, TLC_DELTA_ENTRY_SIZE);
+    memmove(table + entries / 2, table + entries, len - entries);
+    d->flags |= TLC_DELTA_FLAG_LOWER;
+    return len - entries / 2;
+}
+
 size_t tlc_delta_finish(tlc_delta *d, uint8_t *dst, size_t len)
 {
     if (!len) {
         tlc_delta_set_flags(d, tlc_delta_has_base(d), d->flags & TLC_DELTA_FLAG_DIGESTS, 0);
         d->flags |= TLC_DELTA_FLAG_SAME;
-    }
+    } else
+        len = drop_upper(d, dst + tlc_delta_head_size(d), len);
     write_head(d, dst);
     len += tlc_delta_head_size(d);
     tlc_frame_seal(dst, len);

@@ -25,6 +25,7 @@ enum {
     TLC_DELTA_FLAG_NO_BASE = 0x08,
     TLC_DELTA_FLAG_SAME = 0x10,
     TLC_DELTA_FLAG_BLOCK_DIGESTS = 0x20,
+    TLC_DELTA_FLAG_LOWER = 0x40, /* of weights of 64 bits no upper half differs: they have no entries in the table */
     TLC_DELTA_DIGEST_SIZE = 8,
     TLC_DELTA_ENTRY_SIZE = 4,
     TLC_DELTA_HEAD_MIN = 4 /* with n = 0 */
@@ -108,6 +109,12 @@ static inline size_t tlc_delta_blocks(const tlc_delta *d)
     return (size_t)tlc_ceil_div(d->n, TLC_DELTA_BLOCK) * tlc_delta_planes(d);
 }
 
+/* The bytes of all entries of the table. */
+static inline size_t tlc_delta_entries_size(const tlc_delta *d)
+{
+    return tlc_delta_blocks(d) / (d->flags & TLC_DELTA_FLAG_LOWER ? 2 : 1) * TLC_DELTA_ENTRY_SIZE;
+}
+
 /* The first weight of block b, and how many it has. */
 static inline size_t tlc_delta_first(const tlc_delta *d, size_t b)
 {
@@ -169,7 +176,7 @@ static inline size_t tlc_delta_table_size(const tlc_delta *d)
 {
     const size_t blocks = tlc_delta_blocks(d);
 
-    return blocks * TLC_DELTA_ENTRY_SIZE +
+    return tlc_delta_entries_size(d) +
            (d->flags & TLC_DELTA_FLAG_BLOCK_DIGESTS ? blocks / tlc_delta_planes(d) * tlc_delta_digests_size(d) : 0);
 }
 

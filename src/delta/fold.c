@@ -174,7 +174,7 @@ static void set_digests(folding *f, const link *first, const link *last)
 static void copy_block_digests(const folding *f, const link *first, const link *last)
 {
     const size_t size = tlc_delta_digests_size(&f->d), result = size - TLC_DELTA_DIGEST_SIZE;
-    uint8_t *digests = f->rooms.table + tlc_delta_blocks(&f->d) * TLC_DELTA_ENTRY_SIZE;
+    uint8_t *digests = f->rooms.table + tlc_delta_entries_size(&f->d);
 
     for (size_t b = 0; b < tlc_delta_weight_blocks(&f->d); b++, digests += size) {
         const size_t at = b * tlc_delta_digests_size(&last->d) + tlc_delta_digests_size(&last->d) -

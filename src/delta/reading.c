@@ -57,10 +57,10 @@ static tlc_status read_table(tlc_delta *d, const uint8_t *p, size_t at, size_t e
         return at == end && (!d->n || !(d->flags & TLC_DELTA_FLAG_NO_BASE))
                    ? TLC_OK
                    : tlc_delta_is_corrupt(d, "nothing differs, but bytes follow, or there is no base");
-    if (!d->n || (end - at) / TLC_DELTA_ENTRY_SIZE < tlc_delta_blocks(d) || end - at < tlc_delta_table_size(d))
+    if (!d->n || end - at < tlc_delta_table_size(d))
         return tlc_delta_is_corrupt(d, "its table of blocks does not fit");
     if (d->flags & TLC_DELTA_FLAG_BLOCK_DIGESTS)
-        d->digests = d->table + tlc_delta_blocks(d) * TLC_DELTA_ENTRY_SIZE;
+        d->digests = d->table + tlc_delta_entries_size(d);
     at += tlc_delta_table_size(d);
     d->payloads = p + at;
     d->payloads_size = end - at;
@@ -73,14 +73,17 @@ static tlc_status read_table(tlc_delta *d, const uint8_t *p, size_t at, size_t e
 static int are_flags(const tlc_delta *d, unsigned version)
 {
     const unsigned options = TLC_DELTA_FLAG_DIGESTS | TLC_DELTA_FLAG_NO_BASE | TLC_DELTA_FLAG_SAME;
+    const unsigned digests = TLC_DELTA_FLAG_DIGESTS | TLC_DELTA_FLAG_BLOCK_DIGESTS;
+    const unsigned flags = d->flags & ~(unsigned)TLC_DELTA_FLAG_LOWER;
+    const int halves = d->dtype == TLC_I64 || d->dtype == TLC_F64;
 
+    if (d->flags & TLC_DELTA_FLAG_LOWER && (!halves || d->flags & TLC_DELTA_FLAG_SAME))
+        return 0;
     switch (version) {
-    case TLC_DELTA_VERSION_1: return !(d->flags & ~(options | TLC_DELTA_FLAG_DTYPE)) && d->dtype <= TLC_BF16;
-    case TLC_DELTA_VERSION_2: return !(d->flags & ~options) && d->dtype > TLC_BF16 && d->dtype <= TLC_F64;
+    case TLC_DELTA_VERSION_1: return !(flags & ~(options | TLC_DELTA_FLAG_DTYPE)) && d->dtype <= TLC_BF16;
+    case TLC_DELTA_VERSION_2: return !(flags & ~options) && d->dtype > TLC_BF16 && d->dtype <= TLC_F64;
     }
-    return (d->flags & ~(unsigned)(TLC_DELTA_FLAG_NO_BASE)) ==
-               (TLC_DELTA_FLAG_DIGESTS | TLC_DELTA_FLAG_BLOCK_DIGESTS) &&
-           d->dtype <= TLC_F64;
+    return (flags & ~(unsigned)TLC_DELTA_FLAG_NO_BASE) == digests && d->dtype <= TLC_F64;
 }
 
 int tlc_delta_read_head(tlc_delta *d, const uint8_t *p, size_t end, size_t *at, const size_t *n, tlc_dtype dtype,
@@ -155,9 +158,8 @@ void tlc_delta_take(tlc_delta_reading *r, size_t first, size_t count)
 tlc_delta_block tlc_delta_block_at(const tlc_delta *d, size_t b, size_t at)
 {
     static const uint8_t some_base[1];
-    tlc_delta_block block = {tlc_delta_weights_of(d, NULL, b),
-                             (tlc_delta_kind)(tlc_load32(d->table + b * TLC_DELTA_ENTRY_SIZE) >> 30), d->payloads + at,
-                             tlc_delta_payload_size(d, b)};
+    tlc_delta_block block = {tlc_delta_weights_of(d, NULL, b), (tlc_delta_kind)(tlc_delta_entry(d, b) >> 30),
+                             d->payloads + at, tlc_delta_payload_size(d, b)};
 
     if (!(d->flags & TLC_DELTA_FLAG_NO_BASE))
         block.weights.base = some_base;

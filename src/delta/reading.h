@@ -52,9 +52,17 @@ static inline size_t tlc_delta_range_start(const tlc_delta_reading *r, size_t i)
     return r->block + tlc_range_start(&r->d->ranges, i);
 }
 
+/* The entry of block b. */
+static inline uint32_t tlc_delta_entry(const tlc_delta *d, size_t b)
+{
+    if (!(d->flags & TLC_DELTA_FLAG_LOWER))
+        return tlc_load32(d->table + b * TLC_DELTA_ENTRY_SIZE);
+    return b % 2 == 0 ? tlc_load32(d->table + b / 2 * TLC_DELTA_ENTRY_SIZE) : (uint32_t)TLC_DELTA_SAME << 30;
+}
+
 static inline size_t tlc_delta_payload_size(const tlc_delta *d, size_t b)
 {
-    return tlc_load32(d->table + b * TLC_DELTA_ENTRY_SIZE) & TLC_DELTA_ENTRY_LENGTH;
+    return tlc_delta_entry(d, b) & TLC_DELTA_ENTRY_LENGTH;
 }
 
 /* Block b, whose payload is at `at`. Of its base only whether there is one is known. */

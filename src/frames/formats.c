@@ -13,7 +13,7 @@ static const struct {
     [TLC_FORMAT_BUNDLE] = {"B", 2, 2, "bundle (threelc/bundle.h)"},
     [TLC_FORMAT_STATE] = {"TLCS", 1, 1, "state of a context (tlc_state_save)"},
     [TLC_FORMAT_MESSAGE] = {"E", 1, 1, "message of the exchange (threelc/exchange.h)"},
-    [TLC_FORMAT_OBJECT_STATE] = {"TLCX", 1, 1, "state of a worker, a server or a rank (threelc/exchange.h)"},
+    [TLC_FORMAT_OBJECT_STATE] = {"TLCX", 1, 2, "state of a worker, a server or a rank (threelc/exchange.h)"},
     [TLC_FORMAT_NODE_STATE] = {"TLCG", 1, 1, "state of a node (threelc/gossip.h)"},
     [TLC_FORMAT_WEIGHTS] = {"W", 1, 1, "message of weights (threelc/weights.h)"},
 };

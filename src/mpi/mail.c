@@ -58,23 +58,16 @@ static tlc_status grow(const tlc_mail *m, void **memory, size_t *room, size_t us
     return TLC_OK;
 }
 
-/* Room for so many requests more. */
-static tlc_status grow_sends(const tlc_mail *m, tlc_sends *sends, size_t pieces)
-{
-    void *list = sends->list;
-    tlc_status status = pieces > SIZE_MAX - sends->count
-                            ? TLC_ERR_NOMEM
-                            : grow(m, &list, &sends->room, sends->count, sends->count + pieces, sizeof(MPI_Request));
-
-    sends->list = list;
-    return status;
-}
-
-tlc_status tlc_mail_reserve(const tlc_mail *m, tlc_sends *sends, size_t ranks, size_t len)
+tlc_status tlc_mail_reserve(const tlc_mail *m, tlc_sends *sends, size_t messages, size_t len)
 {
     const size_t pieces = len / m->chunk + 1;
+    void *list = sends->list;
 
-    return ranks > SIZE_MAX / pieces ? TLC_ERR_NOMEM : grow_sends(m, sends, ranks * pieces);
+    if (messages > SIZE_MAX / pieces)
+        return TLC_ERR_NOMEM;
+    tlc_status status = grow(m, &list, &sends->room, sends->count, messages * pieces, sizeof(MPI_Request));
+    sends->list = list;
+    return status;
 }
 
 tlc_status tlc_box_reserve(const tlc_mail *m, tlc_box *b, size_t len)
@@ -92,7 +85,7 @@ tlc_status tlc_mail_send(tlc_mail *m, tlc_sends *sends, tlc_message message, int
 {
     const unsigned char *bytes = message.data;
     size_t pieces = message.len / m->chunk + 1;
-    tlc_status status = grow_sends(m, sends, pieces);
+    tlc_status status = TLC_OK;
 
     for (size_t i = 0; i < pieces && !status; i++) {
         size_t len = i + 1 < pieces ? m->chunk : message.len % m->chunk;

@@ -49,11 +49,11 @@ void tlc_mail_error_text(int code, char text[MPI_MAX_ERROR_STRING]);
 void *tlc_mail_take(const tlc_mail *m, size_t count, size_t size);
 void tlc_mail_give_back(const tlc_mail *m, void *memory); /* NULL is allowed */
 
-/* Room to send a message of `len` bytes to this many ranks, and to receive one. TLC_ERR_NOMEM. */
-tlc_status tlc_mail_reserve(const tlc_mail *m, tlc_sends *sends, size_t ranks, size_t len);
+/* Room to send so many messages of `len` bytes, and to receive one. TLC_ERR_NOMEM. */
+tlc_status tlc_mail_reserve(const tlc_mail *m, tlc_sends *sends, size_t messages, size_t len);
 tlc_status tlc_box_reserve(const tlc_mail *m, tlc_box *b, size_t len);
 
-/* Begins to send. The bytes stay where they are until the list is done. */
+/* Begins to send. The bytes stay where they are until the list is done, which has room. */
 tlc_status tlc_mail_send(tlc_mail *m, tlc_sends *sends, tlc_message message, int to, tlc_tag tag);
 
 /* *done: all of the list were sent; then it is empty. */

@@ -138,9 +138,7 @@ void tlc_mpi_make_peers(tlc_mpi_making *m, size_t peers, int first, const int *l
     h->from = tlc_mail_take(&h->mail, peers + 1, sizeof *h->from);
     h->to = tlc_mail_take(&h->mail, peers + 1, sizeof *h->to);
     h->over = tlc_mail_take(&h->mail, peers + 1, 1);
-    /* pushes and answers of a step, or what a rank says when it leaves, whatever memory there is then */
-    const tlc_status status = tlc_mail_reserve(&h->mail, &h->sends, 2 * peers + 1, 0);
-    if (!h->peer || !h->box || !h->from || !h->to || !h->over || status) {
+    if (!h->peer || !h->box || !h->from || !h->to || !h->over) {
         (void)no_memory(m);
         return;
     }
@@ -163,6 +161,33 @@ tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status)
     return status;
 }
 
+/* Room to send pushes and answers of a step of up to `len` bytes, or what a rank says when it leaves. */
+static tlc_status reserve(tlc_mpi *h, size_t len)
+{
+    tlc_status status = tlc_mail_reserve(&h->mail, &h->sends, 2 * h->peers + 1, len);
+
+    for (uint32_t i = 0; h->answers && i < h->keep && !status; i++)
+        status = tlc_mail_reserve(&h->mail, &h->answers[i], h->peers, len);
+    return status;
+}
+
+/* The room that steps need to send, on all ranks: one that lacked it in a step could send nothing, and others would
+ * wait. The largest message that a rank takes is the largest one that others send. */
+static tlc_status make_room(tlc_mpi_making *m)
+{
+    uint64_t len = m->handle->role->message_bound(m->handle);
+    const uint64_t other = m->pair ? m->pair->role->message_bound(m->pair) : 0;
+
+    if (other > len)
+        len = other;
+    if (tlc_mpi_make_check(m, MPI_Allreduce(MPI_IN_PLACE, &len, 1, MPI_UINT64_T, MPI_MAX, m->comm), "MPI_Allreduce"))
+        return m->status;
+    const size_t most = len < SIZE_MAX ? (size_t)len : SIZE_MAX;
+    if (reserve(m->handle, most) || (m->pair && reserve(m->pair, most)))
+        (void)no_memory(m);
+    return tlc_mpi_agree(m);
+}
+
 tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int times, tlc_mpi **out)
 {
     tlc_status status = TLC_OK;
@@ -173,6 +198,8 @@ tlc_status tlc_mpi_make_end(tlc_mpi_making *m, const char *kind, int times, tlc_
         status = tlc_mpi_make_meet(m, kind);
         if (!status)
             status = tlc_mpi_make_compare(m);
+        if (!status)
+            status = make_room(m);
     }
     if (status || !out)
         return tlc_mpi_make_fail(m, status);

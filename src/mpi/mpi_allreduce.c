@@ -120,6 +120,11 @@ static tlc_status outcome(const tlc_mpi *h, tlc_outcome *o)
     return tlc_allreduce_outcome(h->object.allreduce, o);
 }
 
+static size_t message_bound(const tlc_mpi *h)
+{
+    return tlc_allreduce_message_bound(h->object.allreduce);
+}
+
 static void free_object(tlc_mpi *h)
 {
     tlc_allreduce_destroy(h->object.allreduce);
@@ -130,6 +135,7 @@ static const tlc_mpi_role role = {.kind = "an all-reduce",
                                   .push = TLC_EXCHANGE_CODEC,
                                   .advance = advance,
                                   .outcome = outcome,
+                                  .message_bound = message_bound,
                                   .free = free_object};
 
 static void make_object(tlc_mpi_making *m)

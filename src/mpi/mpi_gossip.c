@@ -52,6 +52,11 @@ static tlc_status outcome(const tlc_mpi *h, tlc_outcome *o)
     return tlc_gossip_outcome(h->object.gossip, o);
 }
 
+static size_t message_bound(const tlc_mpi *h)
+{
+    return tlc_gossip_message_bound(h->object.gossip);
+}
+
 static void free_object(tlc_mpi *h)
 {
     tlc_gossip_destroy(h->object.gossip);
@@ -61,6 +66,7 @@ static const tlc_mpi_role role = {.kind = "gossip",
                                   .push = TLC_GOSSIP_CODEC,
                                   .advance = advance,
                                   .outcome = outcome,
+                                  .message_bound = message_bound,
                                   .free = free_object};
 
 /* ---- graphs ------------------------------------------------------------------------------------------------------ */
@@ -191,7 +197,7 @@ static tlc_status weigh(tlc_mpi_making *m, row *r, int weighted)
 
 /* ---- make -------------------------------------------------------------------------------------------------------- */
 
-/* Room for all hellos, on all ranks: one that lacks it could neither send nor receive, and others would wait. */
+/* Room for all hellos, on all ranks: one that lacks it could not receive, and others would wait. */
 static tlc_status make_room(tlc_mpi_making *m, tlc_mpi *h, const row *r)
 {
     tlc_message hello = {NULL, 0};
@@ -201,7 +207,7 @@ static tlc_status make_room(tlc_mpi_making *m, tlc_mpi *h, const row *r)
     if (tlc_mpi_make_check(m, MPI_Neighbor_allgather(&len, 1, MPI_UINT64_T, r->hello, 1, MPI_UINT64_T, m->comm),
                            "MPI_Neighbor_allgather"))
         return m->status;
-    tlc_status status = tlc_mail_reserve(&h->mail, &h->sends, h->peers, hello.len);
+    tlc_status status = TLC_OK;
     for (size_t i = 0; i < h->peers && !status; i++)
         /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): as in weigh */
         status = r->hello[i] > SIZE_MAX ? TLC_ERR_NOMEM : tlc_box_reserve(&h->mail, &h->box[i], (size_t)r->hello[i]);

@@ -120,6 +120,11 @@ static tlc_status outcome(const tlc_mpi *h, tlc_outcome *o)
     return tlc_server_outcome(h->object.server, o);
 }
 
+static size_t message_bound(const tlc_mpi *h)
+{
+    return tlc_server_message_bound(h->object.server);
+}
+
 static void free_object(tlc_mpi *h)
 {
     for (uint32_t i = 0; h->answers && i < h->keep; i++)
@@ -134,6 +139,7 @@ static const tlc_mpi_role role = {.kind = "a server",
                                   .push = TLC_EXCHANGE_CODEC,
                                   .advance = advance,
                                   .outcome = outcome,
+                                  .message_bound = message_bound,
                                   .may_wait = may_wait,
                                   .leave = leave,
                                   .free = free_object};
@@ -153,12 +159,10 @@ static void make(tlc_mpi_making *m, int first_server)
     h->answers = tlc_mail_take(&h->mail, h->keep + 1, sizeof *h->answers);
     h->given = tlc_mail_take(&h->mail, h->peers, 1);
     h->told = tlc_mail_take(&h->mail, h->peers, 1);
-    tlc_status status = h->answers && h->given && h->told ? TLC_OK : TLC_ERR_NOMEM;
-    for (uint32_t i = 0; i < h->keep && !status; i++)
-        status = tlc_mail_reserve(&h->mail, &h->answers[i], h->peers, 0);
-    m->status = status ? tlc_mpi_make_refuse(m, TLC_ERR_NOMEM, "%s", tlc_status_string(TLC_ERR_NOMEM))
-                       : tlc_server_create(&h->object.server, &m->exchange, (uint32_t)(m->rank - first_server),
-                                           m->cfg.tensors, m->cfg.count);
+    m->status = h->answers && h->given && h->told
+                    ? tlc_server_create(&h->object.server, &m->exchange, (uint32_t)(m->rank - first_server),
+                                        m->cfg.tensors, m->cfg.count)
+                    : tlc_mpi_make_refuse(m, TLC_ERR_NOMEM, "%s", tlc_status_string(TLC_ERR_NOMEM));
     for (size_t i = 0; i < h->peers && !m->status; i++)
         tlc_mpi_server_reopen(h, i);
 }

@@ -82,6 +82,11 @@ static tlc_status outcome(const tlc_mpi *h, tlc_outcome *o)
     return tlc_worker_outcome(h->object.worker, at_fault, o);
 }
 
+static size_t message_bound(const tlc_mpi *h)
+{
+    return tlc_worker_message_bound(h->object.worker);
+}
+
 static void free_object(tlc_mpi *h)
 {
     tlc_worker_destroy(h->object.worker);
@@ -91,6 +96,7 @@ static const tlc_mpi_role role = {.kind = "a worker",
                                   .push = TLC_EXCHANGE_CODEC,
                                   .advance = advance,
                                   .outcome = outcome,
+                                  .message_bound = message_bound,
                                   .may_wait = may_wait,
                                   .leave = leave,
                                   .free = free_object};

@@ -41,9 +41,6 @@ uint64_t tlc_weights_count(const uint64_t *shape, size_t dims)
     uint64_t n = 1;
 
     for (size_t i = 0; i < dims; i++)
-        if (!shape[i])
-            return 0;
-    for (size_t i = 0; i < dims; i++)
         n = tlc_product(n, shape[i]);
     return n;
 }

@@ -319,6 +319,7 @@ static void servers()
         EXPECT(weight[0] != 0 || weight[1] != 0);
         workers[0].mask(std::array<Span<float>, 2>{weight, Span<float>()});
     }
+    EXPECT(workers[0].history() == workers[1].history() && workers[0].history() == server.history());
     EXPECT(workers[0].step() == 3 && workers[0].stats().steps == 2 && workers[0].outcome().status == TLC_OK);
     Worker again(config, 0, model_tensors);
     again.load_state(std::array<tlc_message, 1>{Bytes(workers[0].state())});

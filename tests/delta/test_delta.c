@@ -294,8 +294,7 @@ TEST(other_sizes)
     free(frame);
 }
 
-/* Changes by one step: from 0.3% to 20% changed a frame has at most 5% more than the entropy of positions and signs;
- * where weights have 64 bits, 7%, since the table has an entry for their upper halves, too. */
+/* Changes by one step: from 0.3% to 20% changed a frame has at most 5% more than the entropy of positions and signs. */
 TEST(near_entropy_in_all_dtypes)
 {
     static const double shares[] = {0.003, 0.006, 0.012, 0.033, 0.1, 0.2};
@@ -321,7 +320,7 @@ TEST(near_entropy_in_all_dtypes)
             require_status(tlc_delta_compress(dtype, base, next, n, frame, bound_of(dtype, n), &len, NULL), TLC_OK);
             print_message("# %s, %.1f%% changed: %.2f bits a change, %.1f%% above the entropy\n", dtype_name[dtype],
                           100 * p, 8.0 * (double)len / (double)k, 100 * (8.0 * (double)len / bits - 1));
-            require(8.0 * (double)len < (weight_bits(dtype) == 64 ? 1.07 : 1.05) * bits);
+            require(8.0 * (double)len < 1.05 * bits);
         }
     free(base);
     free(next);

@@ -196,7 +196,7 @@ TEST(wrong_lists)
     enum { N = 300 };
     char message[200] = "";
     const tlc_delta_options opt = {.struct_size = sizeof opt, .message = message, .message_cap = sizeof message};
-    uint64_t positions[] = {3, 5, 5, 300};
+    uint64_t positions[] = {3, 5, 5, 300}, falling[] = {3, 7, 5};
     uint8_t values[4] = {0};
     size_t bound, len = 7;
 
@@ -211,6 +211,7 @@ TEST(wrong_lists)
     } while (0)
     REFUSED(TLC_U8, positions, values, values, 3, N, dst, bound, TLC_ERR_PARAM,
             "positions[2] is 5, after 5: they rise");
+    REFUSED(TLC_U8, falling, values, values, 3, N, dst, bound, TLC_ERR_PARAM, "positions[2] is 5, after 7: they rise");
     REFUSED(TLC_U8, positions + 2, values, values, 2, N, dst, bound, TLC_ERR_PARAM, "positions[1] is 300, and n 300");
     REFUSED(TLC_U8, NULL, values, values, 1, N, dst, bound, TLC_ERR_PARAM, "positions is NULL, but k is 1");
     REFUSED(TLC_U8, positions, NULL, values, 1, N, dst, bound, TLC_ERR_PARAM, "before is NULL, but k is 1");

@@ -318,10 +318,10 @@ TEST(refused)
                     "rank 1: its state is of step 1, that of another is of step 2");
     *byte_of(&s, 1, 100) ^= 1;
     require_refused(rank, residual, s.state, 3, TLC_ERR_CHECKSUM, "rank 0: state 1: the checksum does not match");
-    *byte_of(&s, 2, 4) = 2;
+    *byte_of(&s, 2, 4) = 3;
     require_refused(rank, residual, &s.state[2], 1, TLC_ERR_VERSION,
                     "rank 0: state 0: byte 4, the format version of a state of a worker, a server or a rank "
-                    "(threelc/exchange.h), is 2: this library reads 1");
+                    "(threelc/exchange.h), is 3: this library reads 1 to 2");
     *byte_of(&s, 2, 0) = 't';
     require_refused(rank, residual, &s.state[2], 1, TLC_ERR_CORRUPT,
                     "rank 0: state 0: these are not the bytes of a state of a worker, a server or a rank "

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT
  *
  * States of gossip: a node goes on with the same bits, another number of nodes begins with the mean of all models,
- * names and neighbours that find nothing are told. (States at fault: test_gossip_altered_state.c.)
+ * names and neighbours that find nothing are told, states of two runs are refused. (States at fault:
+ * test_gossip_altered_state.c.)
  */
 #include "../support/gossip_run.h"
 #include <float.h>
@@ -329,5 +330,34 @@ TEST(other_neighbours)
             blob_free(&saved);
             network_close(&a);
             network_close(&b);
+        }
+}
+
+/* One state is of another run, in the same step: models and replicas are not what they are in the other states. */
+TEST(states_of_two_runs)
+{
+    FOR_EACH_GOSSIP(kind)
+        for (uint32_t stranger = 0; stranger < NODES; stranger++) {
+            tlc_message states[NODES], other[NODES];
+            network a, b, more;
+            open_ring(&a, kind, NODES, "qsgd");
+            open_ring(&b, kind, NODES, "qsgd");
+            open_ring(&more, kind, NODES + 1, "qsgd");
+            take_steps(&a, 1, 4);
+            take_steps(&b, 11, 14);
+            save_all(&a, states);
+            save_all(&b, other);
+            const tlc_message own = states[stranger];
+            states[stranger] = other[stranger];
+            NODE_REFUSED(&more, 1, tlc_gossip_state_load(more.node[1].g, states, NODES), TLC_ERR_PARAM);
+            require(strstr(node_outcome(&more, 1).sentence, " are not of one run: node "));
+            NODE_REFUSED(&more, 1, tlc_gossip_state_salvage(more.node[1].g, states, NODES), TLC_ERR_PARAM);
+            states[stranger] = own;
+            require_status(tlc_gossip_state_load(more.node[1].g, states, NODES), TLC_OK);
+            free_all(states, NODES);
+            free_all(other, NODES);
+            network_close(&a);
+            network_close(&b);
+            network_close(&more);
         }
 }

@@ -9,6 +9,7 @@ seeds.py --words                writes the words of codec strings, as a dictiona
 """
 import functools
 import hashlib
+import itertools
 import json
 import os
 import re
@@ -339,10 +340,12 @@ def exchange_state(vectors):
         head = bytes([pull | 2 * residual, len(name)]) + name + b''.join(map(leb128, (n, first, count, len(codec))))
         return head + codec + struct.pack('<%df' % count, *range(count)) * residual
 
-    def state(kind, role, rank, entries, step=9, workers=3):
-        head = b'TLCX\1' + struct.pack('<BBBQ', kind | role << 4, 0, 0, step)
-        return head + leb128(workers) + leb128(role > 0) + leb128(rank) + leb128(len(entries)) + b''.join(entries) + \
-            bytes(4)  # the target makes the checksum
+    def state(kind, role, rank, entries, step=9, workers=3, history=None):
+        """history: None: a state of version 1, which has none"""
+        head = b'TLCX' + struct.pack('<BBBBQ', 1 if history is None else 2, kind | role << 4, 0, 0, step)
+        known = b'' if history is None else struct.pack('<Q', history)
+        return head + leb128(workers) + leb128(role > 0) + leb128(rank) + leb128(len(entries)) + known + \
+            b''.join(entries) + bytes(4)  # the target makes the checksum
 
     whole = [entry(b'w', 300, 0, 300, b'3lc'), entry(b'bias', 5, 0, 5, b'raw')]
     answers = [entry(b'w', 300, 0, 160, b'3lc:s=1.5', 1), entry(b'w', 300, 160, 140, b'3lc', 1),
@@ -356,8 +359,9 @@ def exchange_state(vectors):
             yield begin + bytes([who, 0]) + state(kind, role, who % 128, some)
         cut = entry(b'w', 300, 0, 300, b'onebit', pull=role == 2, residual=False)
         yield begin + bytes([who, 0]) + state(kind, role, who % 128, [cut])[:-10] + bytes(4)
-        for ranks in (0, 1), (0, 0), (1, 2, 0):
-            several = [state(kind, role, rank, entries, step=9 + (len(ranks) == 2 and rank == 1)) for rank in ranks]
+        for *ranks, histories in (0, 1, ()), (0, 0, ()), (1, 2, 0, ()), (1, 2, 0, (7, 7, 0)), (1, 2, 0, (7, 8)):
+            several = [state(kind, role, rank, entries, step=9 + (len(ranks) == 2 and rank == 1), history=known)
+                       for rank, known in itertools.zip_longest(ranks, histories)]
             yield begin + bytes([who, len(ranks) - 1]) + \
                 b''.join(struct.pack('<H', len(s)) + s for s in several[:-1]) + several[-1]
         yield begin + bytes([who, 0]) + state(kind, role, 7, entries, workers=8)

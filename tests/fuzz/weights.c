@@ -359,11 +359,12 @@ static void written(fuzz_input in)
     static uint64_t shape[TLC_WEIGHTS_DIMS_MAX + 1], strides[TLC_WEIGHTS_DIMS_MAX + 1];
     buffer b = {0};
     tlc_weights_writer *w = NULL;
+    const uint64_t sequence = 1 + take_byte(&in), count = take_byte(&in) % 8; /* before in.at is read */
     const tlc_weights_writer_config c = {.struct_size = sizeof c,
                                          .write = append,
                                          .opaque = &b,
-                                         .sequence = 1 + take_byte(&in),
-                                         .count = take_byte(&in) % 8,
+                                         .sequence = sequence,
+                                         .count = count,
                                          .note = in.at,
                                          .note_len = (size_t)(in.end - in.at) % 5};
     int views = 0;

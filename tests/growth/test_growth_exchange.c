@@ -407,6 +407,8 @@ static tlc_message forge(const uint8_t *head, size_t n, const char *const codecs
     end += put_number(p + end, 0);
     end += put_number(p + end, 0);
     end += put_number(p + end, n);
+    memset(p + end, 0, 8); /* the history */
+    end += 8;
     for (size_t i = 0; i < n; i++) {
         p[end++] = 0;
         end += put_text(p + end, "t0");

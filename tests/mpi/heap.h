@@ -10,6 +10,7 @@
 
 typedef struct heap {
     int left; /* allocations that may succeed; -1: any number */
+    int once; /* after them one fails, and then there is memory again */
     int used;
 } heap;
 
@@ -18,7 +19,8 @@ static inline void *heap_take(void *opaque, size_t size)
     heap *h = opaque;
     void *memory = h->left ? malloc(size) : NULL;
 
-    h->left -= h->left > 0;
+    if (h->left > 0 || (!h->left && h->once))
+        h->left--;
     h->used += memory != NULL;
     return memory;
 }

@@ -114,7 +114,8 @@ class Network:
 
     def all_reduce(self, tensor, group=None):
         given = self._together(group, "all_reduce", [tensor.clone()])
-        tensor.copy_(sum(part[0] for part in given))
+        first, *others = (part[0] for part in given)
+        tensor.copy_(sum(others, first))  # sparse ones are not added to a number
 
     def broadcast(self, tensor, root, group=None):
         tensor.copy_(self._together(group, "broadcast", [tensor.clone()])[root][0])

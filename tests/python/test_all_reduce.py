@@ -6,13 +6,16 @@ import os
 import signal
 import threading
 import warnings
+from datetime import timedelta
 from unittest import mock
 
 import torch
+import torch.distributed as dist
 
 import threelc.torch
 from cluster import CLUSTER, Refusals, attempt
 from test_states import Way
+from threelc.torch._common.transport import Transport, timeout_of
 from threelc.torch.checkpoint import gather_states, scatter_states
 
 SHAPES = {"weight": (40, 30), "bias": (40,), "half": (500,), "more": (25, 20)}
@@ -47,6 +50,13 @@ def steps_of(rank, world, settings, count):
     held = {name: values.clone() for name, values in mean.residuals.items()}
     rest = mean.flush()
     return total, last, rest, held, [float(values.abs().sum()) for values in mean.residuals.values()], mean.stats
+
+
+def timeouts(rank, world):
+    """Of the default group, and of those that are made like it and like another one."""
+    other = dist.new_group(backend="gloo", timeout=timedelta(seconds=47))
+    return [timeout_of(group) for group in (dist.distributed_c10d._get_default_group(), Transport().group,
+                                            Transport(like=other).group)]
 
 
 def forked(rank, world):
@@ -199,6 +209,11 @@ def nothing_given(rank, world):
 class AllReduce(Refusals):
     def test_a_fork_while_the_thread_exchanges(self):
         self.assertEqual(CLUSTER.run(1, forked), [repr(["RuntimeError"] * 4)])
+
+    def test_timeouts(self):
+        """They are those of the groups of a training."""
+        default, own = timedelta(seconds=33), timedelta(seconds=47)
+        self.assertEqual(CLUSTER.run(2, timeouts, timeout=33), 2 * [[default, default, own]])
 
     def test_mean(self):
         """The same bits on all ranks. What comes out, and what is flushed, is all that went in; nothing is left."""

@@ -113,6 +113,10 @@ class Lists(unittest.TestCase):
             delta.from_changes(numpy.arange(2), one, one, N, dtype="bf16")
         with self.assertRaisesRegex(ValueError, r"positions\[0\] is \d+, and n 150001"):
             delta.from_changes(numpy.array([-1]), one, one, N, dtype="bf16")
+        for digests, words in (((0, 2**64), "digests should be from 0 to"), ((-1, 0), "digests should be from 0 to"),
+                               ((5,), "digests should have 2 numbers, not 1")):
+            with self.assertRaisesRegex(ValueError, words):
+                delta.from_changes(numpy.array([3]), one, one, N, dtype="bf16", digests=digests)
         frame = delta.compress(None, self.weights("u2"), dtype="bf16")
         with self.assertRaisesRegex(ValueError, "next is 0, end 150002, and n 150001"):
             list(delta.changes(frame, end=N + 1))

@@ -3,6 +3,7 @@
 import threading
 import unittest
 
+import torch
 from fake_dist import KINDS, Fault, Network
 from faults import STEPS, WAYS, one_run, prepared, run, saved
 from threelc.torch._common.transport import Transport
@@ -45,6 +46,55 @@ class Faults(unittest.TestCase):
             pieces = one_run(way, RANKS, states=states, steps=range(STEPS, STEPS + 2))[1]
             if way != "register":  # whose parameters have no common start with one rank in each module
                 self.assertEqual(whole, pieces, way)
+
+    def test_counts(self):
+        """The bytes of each call to and from other ranks, with lengths of 8 bytes; what is no training counts none."""
+        def talk(rank):
+            transport, found = Transport(), []
+            sparse = torch.sparse_coo_tensor([[1, 5]], [1.0, 2.0], (9,))
+            plain, flat = torch.arange(7.0), torch.full((9,), float(rank))
+            mail, came = torch.full((5,), rank), torch.zeros(5, dtype=torch.int64)
+
+            def by_mail():
+                work = transport.isend(mail, (rank + 1) % RANKS, 4)
+                transport.irecv(came, (rank - 1) % RANKS, 4).wait()
+                work.wait()
+                return came.tolist()
+            for call in (lambda: [len(each) for each in transport.all_to_all(
+                             [memoryview(bytes(10 * rank + to)) for to in range(RANKS)])],
+                         lambda: transport.all_reduce(plain), lambda: transport.all_reduce(sparse),
+                         lambda: transport.all_reduce(sparse.half()), by_mail, lambda: transport.gather(rank),
+                         lambda: transport.copy_model([flat, torch.empty(0)])):
+                before = transport.sent, transport.received
+                found.append((call(), transport.sent - before[0], transport.received - before[1]))
+            return found, plain.tolist(), sparse.to_dense().tolist(), flat.tolist()
+
+        for rank, (how, ended) in enumerate(Network(RANKS).run(talk)):
+            self.assertEqual(how, "returned", ended)
+            found, plain, sparse, flat = ended
+            others = {0, 1, 2} - {rank}
+            self.assertEqual(found, [
+                ([10 * other + rank for other in range(RANKS)], 16 + sum(10 * rank + to for to in others),
+                 16 + sum(10 * other + rank for other in others)),
+                (37, 53, 53), (48, 64, 64), (48, 64, 64), ([(rank - 1) % RANKS] * 5, 40, 0), ([0, 1, 2], 0, 0),
+                (None, 0, 0)])
+            self.assertEqual((plain, sparse[5], flat), ([3.0 * i for i in range(7)], 6.0, [0.0] * 9))
+
+    def test_abort(self):
+        """Who waits for a rank that gives up hears of it at once, and that rank sends nothing any more."""
+        def talk(rank):
+            transport = Transport()
+            if rank == 0:
+                transport.abort()
+                transport.abort()
+            try:
+                return transport.all_gather(memoryview(b"x"))
+            except RuntimeError as error:
+                return str(error)
+
+        (_, gave_up), (_, waited) = Network(2).run(talk)
+        self.assertEqual(gave_up, "the connections to the other ranks are closed, as an exchange with them has failed")
+        self.assertRegex(waited, "^rank 1 lost .* Gloo says: connection closed by peer$")
 
     def test_the_fake(self):
         """Its faults: what comes back, and who fails."""

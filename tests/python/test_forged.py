@@ -167,6 +167,10 @@ class Ranks(unittest.TestCase):
             except ValueError:  # CorruptError is one
                 pass
         self.assertLess(agreed, 20)  # that mean the same
+        for text in b"", b"{", b"[]", b'"a"', b"\xff", b'{"a": 1, "a": 1}':
+            transport.uncounted = lambda _, text=text: [torch.tensor(list(text), dtype=torch.uint8)]
+            with self.assertRaisesRegex(threelc.CorruptError, "what rank 0 sent is no dict in JSON"):
+                transport.agree(settings)
         transport.uncounted = lambda messages: [torch.tensor(list(bytes(each)), dtype=torch.uint8) for each in messages]
         transport.agree(settings)
         self.assertEqual(transport.gather(("a", 1.5, None, {"b": [2]})), 2 * [["a", 1.5, None, {"b": [2]}]])

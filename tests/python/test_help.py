@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What help() prints: it can be read, and has what a user needs."""
+import dataclasses
 import importlib
 import pydoc
 import re
@@ -46,3 +47,19 @@ class Help(unittest.TestCase):
         self.assertEqual((threelc.DType.BF16 + 1, threelc.DType(1), threelc.DType["F32"], list(threelc.DType)),
                          (3, threelc.DType.F16, 0, list(range(11))))
         self.assertTrue(issubclass(threelc.Status, int))
+
+    def test_fields_are_frozen(self):
+        """Of all public classes that only have fields none can be set."""
+        found = {}
+        for name in "codec_strings", "delta", "exchange", "frames", "weights", "torch":
+            try:
+                things = vars(importlib.import_module(f"threelc.{name}")).values()
+            except ImportError as error:
+                self.assertIn("torch", str(error))
+                continue
+            found.update({thing.__name__: thing for thing in things
+                          if isinstance(thing, type) and dataclasses.is_dataclass(thing)})
+        self.assertGreaterEqual(len(found), 14)
+        for name, kind in found.items():
+            with self.assertRaises(dataclasses.FrozenInstanceError, msg=name):
+                setattr(object.__new__(kind), dataclasses.fields(kind)[0].name, 0)

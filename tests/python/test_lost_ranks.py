@@ -111,11 +111,32 @@ def sums(rank, world, size):
     transport.all_reduce(torch.ones(size[rank]))
 
 
+def kept(rank, world, done):
+    """A collective of rank 0 fails within PyTorch, and who gives up keeps the exception. What rank 1 is told."""
+    transport = threelc.torch._common.transport.Transport()
+    if rank == 1:
+        found = attempt(transport.gather, 1)
+        done.touch()
+        return found
+    try:
+        with transport.exchanging():
+            dist.all_to_all_single(torch.empty(3), torch.empty(3), [1, 1], [1, 1], group=transport.group)
+    except RuntimeError as error:
+        transport.abort()
+        wait_for(done)
+        return type(error).__name__, str(error), 0
+
+
+def wait_for(done):
+    end = time.monotonic() + 60
+    while not done.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+
+
 def after_rank_0(rank, done, call, *arguments):
     """What a call raises on rank 0, which makes the file `done` then. Rank 1 waits for it: it comes as late as that."""
-    end = time.monotonic() + 60
-    while rank == 1 and not done.exists() and time.monotonic() < end:
-        time.sleep(0.05)
+    if rank == 1:
+        wait_for(done)
     found = attempt(call, *arguments)
     done.touch()
     return found
@@ -235,6 +256,13 @@ class Time(unittest.TestCase):
                          "they printed")
         self.assertLess(seconds, 30)
         self.assertGreaterEqual(steps, 3)
+
+    def test_an_exception_is_kept(self):
+        """What an exception has of PyTorch's frames does not keep connections open."""
+        given_up, waiting = CLUSTER.run(2, kept, self.done, timeout=TIMEOUT)
+        for kind, words, seconds in (given_up, waiting):
+            self.assertEqual(kind, "RuntimeError")
+            self.assertLess(seconds, TIMEOUT / 2)
 
     def test_a_rank_does_not_come_to_make_an_object(self):
         kind, words, seconds = CLUSTER.run(2, absent, self.done, timeout=4)[0]

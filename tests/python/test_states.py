@@ -2,7 +2,9 @@
 """States that do not fit: other codecs, names, dtypes and kinds. A sentence says so, and nothing has changed."""
 import copy
 import unittest
+from types import SimpleNamespace
 
+import numpy
 import torch
 from torch.nn.parallel import DistributedDataParallel
 
@@ -10,6 +12,8 @@ import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals, attempt
 from outer_models import HAS_FSDP2, shard
+from threelc.torch._common import states
+from threelc.torch._common.histories import compare_histories
 
 WAYS = ("register", *["register_fsdp"] * HAS_FSDP2, "LocalSteps", "PushPull", "Gossip")
 
@@ -127,6 +131,23 @@ def refused(rank, world, way, made, other, change):
     same = frozen(two.state.state_dict()) == before
     two.state.load_state_dict(older(state))
     return words, same, one.train(rank, range(3, 5)) == two.train(rank, range(3, 5))
+
+
+def of_two_runs(rank, world, way):
+    """What the first step says where each rank loads its state of another run, and whether one run goes on."""
+    states = []
+    for run in range(2):
+        one = Way(way)
+        one.train(rank, range(10 * run, 10 * run + 3))
+        states.append(copy.deepcopy((one.state.state_dict(), one.net.state_dict())))
+    found = []
+    for chosen in (1, rank % 2):
+        two = Way(way)
+        state, weights = states[chosen]
+        two.net.load_state_dict(weights)
+        two.state.load_state_dict(state)
+        found.append(said(two.train, rank, [5]))
+    return found
 
 
 def whole(state):
@@ -289,6 +310,34 @@ def mixed_up(rank, world, age):
     return found
 
 
+class Runs(unittest.TestCase):
+    def test_states_of_two_runs(self):
+        """They fit each other in all but what came in the last step."""
+        for way in (*WAYS, "ShardedOptimizer"):
+            for one, two in CLUSTER.run(2, of_two_runs, way):
+                self.assertEqual(one, "no exception", way)
+                self.assertRegex(two, "^ValueError: " + (
+                    "the model of node 1 is not its replica here" if way == "Gossip" else
+                    r"the states of ranks 0 and 1 are not of one run: before step \d they got different messages"), way)
+
+    def test_servers_of_another_run(self):
+        """Step and history of the worker of each rank, and of its server; ranks 0 and 1 have one."""
+        def found(*ranks):
+            return said(compare_histories, SimpleNamespace(gather=lambda _: [list(rank) for rank in ranks]),
+                        [SimpleNamespace(step=3, history=5)], [[]])
+
+        worker, half = [[3, 5]], 2**63 + 1
+        for ranks in (((worker, [[3, 2]]), (worker, [[3, 3]]), (worker, [])),
+                      (([[3, 2]], [[3, half]]), ([[3, 2]], [[3, half]])),  # modulo 2**64
+                      ((worker, [[3, 2]]), (worker, [[3, 0]])), ((worker, [[4, 2]]), (worker, [[4, 2]])),
+                      (([[3, 0]], [[3, 2]]), (worker, [[3, 3]])), (([[4, 6]], [[3, 2]]), (worker, [[3, 3]]))):
+            self.assertEqual(found(*ranks), "no exception")
+        self.assertRegex(found((worker, [[3, 2]]), (worker, [[3, 4]]), (worker, [])),
+                         "^ValueError: the states of rank 0 and of the servers are not of one run: before step 3 it ")
+        self.assertRegex(found((worker, [[3, 2]]), ([[3, 0]], [[3, 3]]), ([[3, 6]], [])),
+                         "^ValueError: the states of ranks 0 and 2 are not of one run: before step 3 ")
+
+
 class Made(unittest.TestCase):
     def test_another_codec(self):
         """On every rank, and before anything is sent."""
@@ -373,6 +422,47 @@ class Names(Refusals):
         self.refused(CLUSTER.outcomes(2, other_parameters, "frozen"), None,
                      "whose parameters are frozen here, so that no gradients will come: first.weight (1 in all)")
         CLUSTER.run(2, other_parameters, "frozen", True)
+
+
+class Parts(unittest.TestCase):
+    """What states are made of, without ranks that train."""
+
+    def test_numbers(self):
+        """Numbers of other libraries are numbers, too."""
+        kind, head = states.Kind("Thing", 1, {"a": int, "b": float}), {"version": 1, "kind": "Thing"}
+        for a, b in (3, 2.5), (numpy.int64(3), 2), (True, numpy.float32(2)):
+            self.assertEqual(kind.checked({**head, "a": a, "b": b})["b"], b)
+        for a, b, words in (3.5, 2.5, "'a' is 3.5, not a int"), (3, "2", "'b' is '2', not a float"):
+            with self.assertRaisesRegex(ValueError, f"this state of Thing is damaged: {words}"):
+                kind.checked({**head, "a": a, "b": b})
+
+    def test_ranks(self):
+        kind, here = states.Kind("Thing", 1, states.RANKS), SimpleNamespace(rank=1, world=2)
+        for ranks, words in (((0, 7), "is of rank 7 of 2"), ((-1, 0), "is of rank -1 of 2"),
+                             ((0,), "of rank 1 is needed"), ((1, 1), "of rank 1 is given twice"),
+                             ((), "there is no state")):
+            saved = [{"version": 1, "kind": "Thing", "rank": rank, "world": 2} for rank in ranks]
+            with self.assertRaisesRegex(ValueError, words):
+                states.states_for(saved, kind, here, None)
+
+    def test_traffic(self):
+        """Sums over all ranks stay, whatever their number."""
+        saved = [{"rank": rank, "world": 5, "traffic": {"sent": 10 ** rank, "seconds": rank / 4}} for rank in range(5)]
+        for world in range(1, 8):
+            found = [states.traffic_saved(saved, "traffic", SimpleNamespace(rank=rank, world=world))
+                     for rank in range(world)]
+            self.assertEqual({name: sum(counts[name] for counts in found) for name in ("sent", "seconds")},
+                             {"sent": 11111, "seconds": 2.5}, world)
+
+    def test_sizes(self):
+        """Another min_numel is none where the same tensors are smaller."""
+        kind, saved = states.Kind("Thing", 1, {}), [{"made": {"min_numel": 10}}]
+        for here, size, fits in (12, 12, True), (12, 9, True), (12, 10, False), (12, 11, False), (9, 9, False):
+            if fits:
+                states.check_made(kind, saved, {"min_numel": here}, [size])
+                continue
+            with self.assertRaisesRegex(ValueError, f"with min_numel=10, and this one was made with min_numel={here}"):
+                states.check_made(kind, saved, {"min_numel": here}, [size])
 
 
 class Kinds(unittest.TestCase):

@@ -170,9 +170,45 @@ class Messages(AnyBytes, unittest.TestCase):
                 reader.copy_view(entry, flat, torch.zeros(entry.n + 1))
             with self.assertRaisesRegex(ValueError, "flat has 700 weights, values has 699"):
                 reader.copy_view(entry, flat[1:], out)
+        with self.assertRaisesRegex(ValueError, "flat is read-only"):
+            reader.apply({"flat": flat})
+        for number in -1, len(reader):
+            with self.assertRaisesRegex(IndexError, f"there is no entry {number}"):
+                reader[number]
         root = next(entry for entry in reader if entry.view is None)
         with self.assertRaisesRegex(ValueError, "flat is no view"):
             reader.copy_view(root, flat, torch.zeros(700))
+
+    def test_numbers_of_64_bits(self):
+        """A writer takes them all, and nothing larger, which would be cut off."""
+        weights, most, trainer = threelc.weights, 2**64 - 1, bytes(16)
+        for name, right in ("sequence", 1), ("count", 0):
+            with self.assertRaisesRegex(ValueError, f"{name} should be from 0 to 2\\^64 - 1, not {2**64}"):
+                weights.Writer(io.BytesIO(), trainer=trainer, **{"sequence": 1, "count": 0, name: 2**64})
+            with self.assertRaisesRegex(ValueError, f"{name} should be from 0 to 2\\^64 - 1, not -1"):
+                weights.Writer(io.BytesIO(), trainer=trainer, **{"sequence": 1, "count": 0, name: -1})
+        with self.assertRaisesRegex(threelc.Error, f"count is {most}"):
+            weights.Writer(io.BytesIO(), trainer=trainer, sequence=1, count=most)
+        writer = weights.Writer(file := io.BytesIO(), trainer=trainer, sequence=most, count=0)
+        writer.finish()
+        self.assertEqual(weights.Reader(file).info.sequence, most)
+        weights.check_order(trainer, most, False, (trainer, most - 1))
+        for sequence, heard, name in (2**64, 1, "sequence"), (1, 2**64, "heard"):
+            with self.assertRaisesRegex(ValueError, f"{name} should be from 0 to 2\\^64 - 1"):
+                weights.check_order(trainer, sequence, False, (trainer, heard))
+        writer = weights.Writer(io.BytesIO(), trainer=trainer, sequence=1, count=2)
+        view = {"root": 1, "root_strides": (most,), "strides": (most,), "first": most}
+        for name in view:
+            wrong = (2**64,) if isinstance(view[name], tuple) else 2**64
+            with self.assertRaisesRegex(ValueError, f"{name} should be from 0 to 2\\^64 - 1"):
+                writer.add_view("a", threelc.DType.F32, (1,), weights.View(**{**view, name: wrong}))
+        with self.assertRaisesRegex(ValueError, "shape should be from 0 to 2\\^64 - 1"):
+            writer.add_view("a", threelc.DType.F32, (2**64,), weights.View(**view))
+        with self.assertRaisesRegex(threelc.Error, "the shape has too many weights"):
+            writer.add_view("a", threelc.DType.F32, (most,), weights.View(**view))
+        with self.assertRaisesRegex(threelc.Error, f"root is {most}"):
+            writer.add_view("a", threelc.DType.F32, (1,), weights.View(**{**view, "root": most}))
+        writer.add_view("a", threelc.DType.F32, (1,), weights.View(**view))
 
     def test_no_bytes_at_all(self):
         for message, words in ((None, "message should be an array .*, not None"), ("text", "not 'text'"),

@@ -155,20 +155,26 @@ class Sharing(unittest.TestCase):
 
     def test_parts_of_a_third_one(self):
         """Two parts of one tensor share memory here, and there they lie in it as far from each other, or not."""
-        def two(first, second, flat=True, seed=0):
+        def two(one, second, flat=True, seed=0, step=1):
             torch.manual_seed(seed)
-            memory = torch.randn(100)
-            parts = {"one": memory[first:first + 40], "two": memory[second:second + 20]}
-            return Tensors(**({"all": memory} if flat else {}), **parts)
+            memory = torch.randn(1000)
+            parts = {"one": memory[one], "two": memory[second:second + 20 * step:step]}
+            return Tensors(**({"all": memory, "many": memory.clone()} if flat else {}), **parts)
 
-        message = WeightSync(two(10, 20)).publish()
-        for first, second, fits in (30, 40, True), (30, 41, False), (10, 20, True), (20, 20, False):
-            served = two(first, second, False, 1)
-            served.register_parameter("all", torch.nn.Parameter(torch.zeros(100), requires_grad=False))
+        apart = two(slice(10, 50), 20)
+        apart.two.data = apart.many.data[20:40]
+        first, near = slice(10, 50), two(slice(10, 50), 20)
+        for source, one, second, fits in (
+                (near, slice(30, 70), 40, True), (near, slice(30, 70), 41, False), (near, first, 20, True),
+                (near, slice(20, 60), 20, False), (apart, first, 20, False), (two(first, 20, step=2), first, 20, False),
+                (two(slice(10, 90, 2), 20), first, 20, False), (two(slice(10, 600), 400), slice(20, 610), 410, True)):
+            served, message = two(one, second, False, 1), WeightSync(source).publish()
+            for name in "all", "many":
+                served.register_parameter(name, torch.nn.Parameter(torch.zeros(1000), requires_grad=False))
             before = bits(served)
             if fits:
                 WeightSync(served).receive(message)
-                self.assertEqual(bits(served), bits(two(10, 20)))
+                self.assertEqual(bits(served), bits(source))
                 continue
             with self.assertRaisesRegex(ValueError, "two and one share memory in this model, but not"):
                 WeightSync(served).receive(message)
@@ -184,11 +190,14 @@ class Sharing(unittest.TestCase):
 
     def test_a_tensor_that_overlaps_itself(self):
         """Several of its values are the same memory, and a message has more values than it can hold."""
-        served = Tensors(w=torch.zeros(10).as_strided((4, 4), (2, 1)))
-        before = bits(served)
-        with self.assertRaisesRegex(ValueError, "several values of w are the same memory"):
-            WeightSync(served).receive(WeightSync(Tensors(w=torch.randn(4, 4))).publish())
-        self.assertEqual(bits(served), before)
+        for shape, strides in ((4, 4), (2, 1)), ((2, 3), (1, 1)):
+            served = Tensors(w=torch.zeros(10).as_strided(shape, strides))
+            before = bits(served)
+            with self.assertRaisesRegex(ValueError, "several values of w are the same memory"):
+                WeightSync(served).receive(WeightSync(Tensors(w=torch.randn(shape))).publish())
+            self.assertEqual(bits(served), before)
+        empty = Tensors(w=torch.zeros(0).as_strided((0, 5), (50, 2)))
+        WeightSync(empty).receive(WeightSync(empty).publish())
         self.follows(Tensors(w=torch.randn(4, 4)), Tensors(w=torch.zeros(40).as_strided((4, 4), (9, 2))))
 
     def test_places(self):
@@ -199,6 +208,26 @@ class Sharing(unittest.TestCase):
         for name, place in found.items():
             tensor = getattr(model, name).detach()
             self.assertTrue(torch.equal(sharing.values_in(model.flat.detach(), place, tensor.shape), tensor), name)
+
+    def test_roots(self):
+        """What lies in what, whatever comes first, and what two have some memory in common."""
+        from threelc.torch._common import sharing  # pylint: disable=import-outside-toplevel
+        memory = bytearray(400)
+        flat = torch.frombuffer(memory, dtype=torch.float32)
+        flat.copy_(torch.arange(100))
+        between = torch.frombuffer(memory, dtype=torch.float32, offset=2, count=10)
+        for part, root in ((flat[:1].expand(200), flat), (flat[0:5:4], flat[:5]), (flat[4:24].view(2, 10), flat),
+                           (flat[:20].view(10, 2)[:, 1:], flat), (flat[:1].view(1, 1), flat)):
+            found = sharing.places({"a": part, "b": root})
+            self.assertEqual([place.root for place in found.values()], ["b", "b"])
+            self.assertTrue(torch.equal(sharing.values_in(root, found["a"], part.shape), part))
+            self.assertEqual(sharing.shared({"a": part, "b": root}), ("b", "a"))
+        for one, other in (flat[:60], flat[40:]), (flat, between), (flat[:50], flat[40:60].view(torch.int32)):
+            self.assertEqual(sharing.shared({"a": one, "b": other}), ("a", "b"))
+            with self.assertRaisesRegex(sharing.Overlap, "a and b have memory in common, but neither is a view"):
+                sharing.places({"a": one, "b": other})
+        for one, other in (flat[:60], flat[60:].view(torch.int32)), (flat[::2], flat[1::2]), (flat, flat.clone()):
+            self.assertIsNone(sharing.shared({"a": one, "b": other}))
 
     def test_many_views_take_no_time(self):
         from threelc.torch._common import sharing  # pylint: disable=import-outside-toplevel

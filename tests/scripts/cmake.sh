@@ -32,18 +32,21 @@ builds() {
 prints() { # FOLDER
   "$1/build/app" | diff "$root/tests/examples/context.txt" - || { echo "$1: prints something else"; exit 1; }
 }
+prints_mpi() { # FOLDER
+  ((${#mpi[@]} == 0)) || mpiexec -n 4 "$1/build/mpi" | diff "$root/tests/examples/mpi.txt" -
+}
 
 project fetch 'include(FetchContent)' "FetchContent_Declare(threelc SOURCE_DIR $root SOURCE_SUBDIR src)" \
   'FetchContent_MakeAvailable(threelc)'
 mpi=()
 if command -v mpicc >/dev/null && command -v mpiexec >/dev/null; then
   mpi=(-DTHREELC_MPI=ON)
-  printf '%s\n' "add_executable(mpi $root/tests/examples/mpi.c)" 'target_link_libraries(mpi threelc::mpi)' \
-    >>fetch/CMakeLists.txt
+  program="add_executable(mpi $root/tests/examples/mpi.c)"$'\n''target_link_libraries(mpi threelc::mpi)'
+  echo "$program" >>fetch/CMakeLists.txt
 fi
 builds fetch "$root/tests/examples/context.c" -DBUILD_SHARED_LIBS=ON "${mpi[@]}"
 prints fetch
-((${#mpi[@]} == 0)) || mpiexec -n 4 fetch/build/mpi | diff "$root/tests/examples/mpi.txt" -
+prints_mpi fetch
 objects() { sed -n 's,.*threelc\.dir/\(.*\)\.c\.o$,\1,p' | LC_ALL=C sort; }
 diff <(find fetch/build -name '*.c.o' | objects) <(meson introspect --targets "$build" | python3 -c '
 import json, os, sys
@@ -63,5 +66,7 @@ $CC -I"$root/include" "$root/tests/api/reduced.c" subdirectory/build/threelc/lib
 
 cmake --install fetch/build --prefix "$work/prefix" >log 2>&1 || { cat log; exit 1; }
 project installed 'find_package(threelc 0.5 REQUIRED)'
+echo "${program-}" >>installed/CMakeLists.txt
 builds installed "$root/tests/examples/context.c" -DCMAKE_PREFIX_PATH="$work/prefix"
 prints installed
+prints_mpi installed

@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # default_library decides which libraries are built and installed: static, shared or both, and the module for MPI with
-# them. With each, examples build by pkg-config (with and without --static) and CMake, and print what NAME.txt says. A
-# DLL exports the functions of the headers and nothing else.
+# them. With each, examples build by pkg-config (with and without --static) and CMake, and print what NAME.txt says.
+# With a static library both link the same others. A DLL exports the functions of the headers and nothing else.
 # library-kinds.sh SOURCE_ROOT
 # With TLC_TEST_QUICK=1 the kind `both` alone, and of Windows the DLL.
 set -euo pipefail
@@ -71,6 +71,9 @@ for kind in "${kinds[@]}"; do
       >log 2>&1 && cmake --build "app-$kind/build" >>log 2>&1 || { cat log; exit 1; }
     "app-$kind/build/app" | diff "$root/tests/examples/context.txt" - ||
       fail "$kind: the program of CMake prints something else"
+    [[ $kind != static ]] || diff <(pkg-config --libs-only-l threelc | grep -o -- '-l[^ ]*' | grep -v threelc | sort) \
+      <(grep -o -- ' -l[^ ]*' "app-$kind/build/CMakeFiles/app.dir/link.txt" | tr -d ' ' | sort) ||
+      fail "$kind: pkg-config (<) and CMake (>) link other libraries"
   else
     echo "# cmake is not installed: skipped"
   fi

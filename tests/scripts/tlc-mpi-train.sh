@@ -348,6 +348,19 @@ for kind in all-reduce gather server:3 gossip:ring; do
   refuses 1 1 "the checkpoint: * 0 has two states" --kind "${kind/:3/:1}" --decay constant --checkpoint new \
     --resume
 done
+# The file of rank 1 is of a run that began on two ranks, with the same settings and in the same step.
+for kind in all-reduce gather server:1 gossip:ring; do
+  options=(--kind "$kind" --decay constant --every 2)
+  rm -rf new two
+  train 3 "${options[@]}" --steps 4 --checkpoint new --quiet
+  train 2 "${options[@]}" --steps 2 --checkpoint two --quiet
+  train 3 "${options[@]}" --steps 4 --checkpoint two --quiet --resume
+  cp two/step-00000004/rank-1 new/step-00000004
+  message='the state of rank 1 is of another run'
+  [[ $kind != gossip* ]] || message='the model of node * is not its replica here'
+  refuses 3 1 "the checkpoint: *$message" "${options[@]}" --checkpoint new --resume
+  train 3 "${options[@]}" --steps 4 --checkpoint two --quiet --resume || bad "$kind: exit status $?: $(<err)"
+done
 refuses 1 1 "$first: is of step 4, this run with --steps 2 ends before it" --kind gossip:ring --decay constant \
   --checkpoint new --resume --steps 2
 

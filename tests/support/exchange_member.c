@@ -14,6 +14,13 @@ uint64_t member_step(member m)
     return m.rank ? tlc_allreduce_step(m.rank) : m.worker ? tlc_worker_step(m.worker) : tlc_server_step(m.server);
 }
 
+uint64_t member_history(member m)
+{
+    return m.rank     ? tlc_allreduce_history(m.rank)
+           : m.worker ? tlc_worker_history(m.worker)
+                      : tlc_server_history(m.server);
+}
+
 size_t member_state_size(member m)
 {
     return m.rank     ? tlc_allreduce_state_size(m.rank)

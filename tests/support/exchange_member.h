@@ -23,6 +23,7 @@ typedef struct member {
 
 void member_destroy(member m);
 uint64_t member_step(member m);
+uint64_t member_history(member m);
 size_t member_state_size(member m);
 tlc_message member_save(member m); /* its state; blob_free() it */
 tlc_status member_load(member m, tlc_message state);

@@ -315,11 +315,13 @@ def assemble(dtype, n, blocks, has_base, whole, of_blocks):
     """digests: of all weights (base if there is one, result), and of the blocks of both"""
     number, same = DTYPES[dtype][0], all(kind == SAME for kind, _ in blocks)
     version = 3 if of_blocks and not same else 1 if dtype in GRADIENTS else 2
-    flags = 4 * bool(whole) | 8 * (not has_base) | 16 * same | 32 * (version == 3) | number * (version == 1)
+    lower = DTYPES[dtype][3] == 2 and not same and all(kind == SAME for kind, _ in blocks[1::2])
+    flags = 4 * bool(whole) | 8 * (not has_base) | 16 * same | 32 * (version == 3) | 64 * lower
+    flags |= number * (version == 1)
     b = b'D' + bytes([version, flags]) + (b'' if version == 1 else bytes([number])) + varint(n)
     b += b''.join(struct.pack('<Q', v) for v in whole)
     if not same:
-        b += b''.join(struct.pack('<I', kind << 30 | len(p)) for kind, p in blocks)
+        b += b''.join(struct.pack('<I', kind << 30 | len(p)) for kind, p in blocks[::1 + lower])
         b += b''.join(struct.pack('<Q', v) for pair in zip(*of_blocks) for v in pair)
         b += b''.join(p for _, p in blocks)
     return seal(b)
@@ -341,8 +343,9 @@ def read_head(b, n, dtype):
         raise Status('SIZE')
     if number != DTYPES[dtype][0]:
         raise Status('PARAM')
-    corrupt_if(found is None or flags >> 6 or flags >> 5 != (b[1] == 3) or (b[1] > 1 and flags & 3))
+    corrupt_if(found is None or flags >> 7 or flags >> 5 & 1 != (b[1] == 3) or (b[1] > 1 and flags & 3))
     corrupt_if(flags & 20 != 4 if b[1] == 3 else (number > 2) != (b[1] == 2))
+    corrupt_if(flags & 64 and (flags & 16 or DTYPES[dtype][3] == 1))
     return body, flags, at
 
 
@@ -360,7 +363,8 @@ class Frame:
             corrupt_if(at != len(body) or (n and not self.has_base))
             return
         count, wide = -(-n // BLOCK), size * -(-n // BLOCK) if flags & 32 else 0
-        count *= DTYPES[dtype][3]
+        lower = flags >> 6  # upper halves do not differ
+        count *= DTYPES[dtype][3] - lower
         corrupt_if(not n or len(body) < at + 4 * count + wide)
         table = struct.unpack_from('<%dI' % count, body, at)
         at += 4 * count
@@ -373,6 +377,7 @@ class Frame:
         for entry in table:
             self.payloads.append((entry >> 30, body[at:at + (entry & (1 << 30) - 1)]))
             at += len(self.payloads[-1][1])
+            self.payloads += [(SAME, b'')] * lower
 
 
 def decode(b, base, dtype):

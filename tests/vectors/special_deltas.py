@@ -9,7 +9,7 @@ from model import seal
 from packing import as_bytes, binary, golomb, varint
 from record import Random
 
-NO_BASE, NOTHING_DIFFERS = 8, 16
+NO_BASE, NOTHING_DIFFERS, LOWER = 8, 16, 64
 WIDTHS = ('u4', 'f8_e4m3', 'bf16', 'i32')  # a dtype of each width
 CLASSES = {4: 16, 8: 256, 16: 17, 32: 33}  # with a base, by width
 
@@ -127,6 +127,15 @@ def heads():
     yield 'table-halves-cut', frame('i64', 7, bytes(7)), 'i64', 7
     yield 'table-same', frame('bf16', 7, bytes(4)), 'bf16', 7
     yield 'table-long', frame('bf16', 7, bytes(5)), 'bf16', 7
+    for dtype in ('i64', 'f64', 'i32', 'bf16'):
+        some = blocks((SPARSE, sparse(7, [1])))
+        yield 'lower-%s' % dtype, frame(dtype, 7, some, LOWER, 2), dtype, 7
+    yield 'lower-v1', frame('bf16', 7, some, LOWER), 'bf16', 7
+    yield 'lower-two', frame('i64', 7, blocks((SPARSE, sparse(7, [1])), (SAME, b'')), LOWER), 'i64', 7
+    yield 'lower-cut', frame('i64', 7, bytes(3), LOWER), 'i64', 7
+    yield 'lower-none', frame('i64', 7, bytes(4), LOWER), 'i64', 7
+    yield 'lower-same', frame('i64', 7, b'', LOWER | NOTHING_DIFFERS), 'i64', 7
+    yield 'lower-fresh', frame('i64', 8, blocks((RAW, base_of('i32', 8))), LOWER | NO_BASE), 'i64', 8
 
 
 def kinds():

@@ -135,8 +135,9 @@ class Entry:
         code, at = (flags & 3, 3) if version == 1 else (b[3], 4)
         n, at = read_varint(b, at)
         digests = (8 if flags & 8 else 16) if flags & 4 else 0
-        corrupt_if(flags >> 6 or (version > 1 and flags & 3) or len(b) < at + digests)
-        corrupt_if({1: code > 2, 2: code < 3, 3: flags & 16}[version] or (version == 3) != flags >> 5)
+        corrupt_if(flags >> 7 or (version > 1 and flags & 3) or len(b) < at + digests)
+        corrupt_if({1: code > 2, 2: code < 3, 3: flags & 16}[version] or (version == 3) != flags >> 5 & 1)
+        corrupt_if(flags & 64 and (flags & 16 or delta.DTYPES[self.dtype][3] == 1))
         corrupt_if(code != NAMES.index(self.dtype) or n != self.n or not digests)
         corrupt_if(delta.DTYPES[self.dtype][1] == 4 and n % 2)
         found = struct.unpack_from('<%dQ' % (digests // 8), b, at)

@@ -199,7 +199,7 @@ int mail_read(void *opaque, uint64_t offset, void *dst, size_t len)
 
     require(offset <= m->len && len <= m->len - offset);
     m->writes++;
-    if (m->fails_after && m->writes > m->fails_after)
+    if (m->fails_after && (m->once ? m->writes == m->fails_after + 1 : m->writes > m->fails_after))
         return 5;
     memcpy(dst, m->bytes + offset, len);
     return 0;

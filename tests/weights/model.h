@@ -26,7 +26,8 @@ typedef struct model {
 typedef struct mail {
     uint8_t *bytes;
     size_t len, room;
-    size_t fails_after; /* bytes; 0: never */
+    size_t fails_after; /* bytes written, or reads; 0: never */
+    int once;           /* one read fails, and no other */
     size_t writes;
 } mail;
 

@@ -266,7 +266,7 @@ static int wants_views(const char *name)
     return name[0] == 't';
 }
 
-/* The last tensor is not the base, or find fails, or a root is missing: no weights change. */
+/* The last tensor is not the base, or its frame was altered, or find fails, or a root is missing: no weights change. */
 TEST(nothing_is_half_done)
 {
     model base, next, served;
@@ -291,6 +291,11 @@ TEST(nothing_is_half_done)
             to.views[i] = served.tensors[i].entry.is_view ? served.tensors[i].values : NULL;
         require_status(apply(&m, &to, in_memory), TLC_ERR_PARAM);
         require(model_same(&served, &base));
+        to = (receiver){.base = &served, .out = &served, .count = 2}; /* all tensors of more weights are shards */
+        m.bytes[m.len - 36 - 8 * base.count - 1] ^= 1;
+        require_status(apply(&m, &to, in_memory), TLC_ERR_CHECKSUM);
+        m.bytes[m.len - 36 - 8 * base.count - 1] ^= 1;
+        require(model_same(&served, &base));
         served.tensors[base.count - 1].values[0] ^= 1;
     }
     mail_close(&m);
@@ -299,16 +304,18 @@ TEST(nothing_is_half_done)
     model_close(&served);
 }
 
-/* A message that cannot be read at some moment: an error, and weights as they were, unless they were being written, and
- * the same message completes them. */
-TEST(reads_that_fail)
+/* A message that cannot be read at some moment, once or from then on: an error, and weights as they were, unless they
+ * were being written, and the same message completes them. */
+static void reads_fail(int once)
 {
     model base, next, served;
 
     model_small(&base, 1);
     model_copy(&next, &base);
     model_step(&next, 3);
+    put_weight(TLC_I64, next.tensors[2].values, 0, 1 + weight_at(TLC_I64, base.tensors[2].values, 0));
     mail m = publish(&base, &next, 2);
+    m.once = once;
     size_t opened = 0, applied = 0, halves = 0;
     for (m.fails_after = 1; !applied; m.fails_after++) {
         tlc_weights_reader *r = NULL;
@@ -338,6 +345,12 @@ TEST(reads_that_fail)
     mail_close(&m);
     model_close(&base);
     model_close(&next);
+}
+
+TEST(reads_that_fail)
+{
+    reads_fail(0);
+    reads_fail(1);
 }
 
 /* A writer whose callback fails at any byte cannot go on; one that is not finished leaves no message. */

@@ -155,6 +155,7 @@ TEST(opening)
     model base;
     tlc_weights_reader *r = NULL;
     tlc_weights_info info = {.struct_size = sizeof info};
+    char sentence[80];
 
     model_small(&base, 1);
     mail m = publish(NULL, &base, 1);
@@ -198,6 +199,20 @@ TEST(opening)
     c = good;
     c.size--;
     SAYS(tlc_weights_open(&r, &c), TLC_ERR_CHECKSUM, "head or tail ... cut, or is not finished");
+    m.bytes[46 + 4 + 2] = 'A'; /* the name of the first entry, after head and note */
+    SAYS(tlc_weights_open(&r, &good), TLC_ERR_CHECKSUM,
+         "entry 0 of the message was altered: its checksum does not match");
+    m.bytes[46 + 4 + 2] = 'a'; /* cppcheck-suppress redundantAssignment ; open has read it */
+    c = good;
+    c.src = NULL;
+    c.read = mail_read;
+    c.opaque = &m;
+    m.fails_after = 1;
+    m.writes = 0;
+    (void)snprintf(sentence, sizeof sentence, "read of 36 bytes at byte %zu failed with 5", m.len - 36);
+    require_status(tlc_weights_open(&r, &c), TLC_ERR_TRANSPORT);
+    require(strstr(words, sentence));
+    m.fails_after = 0;
     require(!r);
     require_status(tlc_weights_open(&r, &good), TLC_OK);
     require(!*words);
@@ -216,6 +231,8 @@ TEST(opening)
     require_status(tlc_weights_frame(NULL, 0, NULL, 0, &frame), TLC_ERR_PARAM);
     require_status(tlc_weights_note(NULL, NULL, 0), TLC_ERR_PARAM);
     SAYS(tlc_weights_copy_view(r, 0, m.bytes, m.bytes), TLC_ERR_PARAM, "a is no view");
+    SAYS(tlc_weights_copy_view(r, 1, NULL, m.bytes), TLC_ERR_PARAM, "values is NULL");
+    SAYS(tlc_weights_copy_view(r, 1, m.bytes, NULL), TLC_ERR_PARAM, "out is NULL");
     require_status(tlc_weights_copy_view(NULL, 0, m.bytes, m.bytes), TLC_ERR_PARAM);
     require_status(tlc_weights_apply(NULL, receiver_find, NULL, NULL, 0), TLC_ERR_PARAM);
     SAYS(tlc_weights_apply(r, NULL, NULL, NULL, 0), TLC_ERR_PARAM, "find is NULL");
@@ -223,12 +240,15 @@ TEST(opening)
     require((const uint8_t *)frame > m.bytes && !*words);
     tlc_weights_close(r);
 
-    r = reader_of(&m, 0);
+    require_status(tlc_weights_open(&r, &c), TLC_OK);
     require_status(tlc_weights_describe(r, &info), TLC_OK);
     require_status(tlc_weights_at(r, 0, &e), TLC_OK);
     uint8_t *room = bytes((size_t)info.frame_max);
+    (void)snprintf(sentence, sizeof sentence, "a: cap is %zu bytes, the frame has %zu", (size_t)e.frame_len - 1,
+                   (size_t)e.frame_len);
     require_status(tlc_weights_frame(r, 0, room, (size_t)e.frame_len - 1, &frame), TLC_ERR_CAPACITY);
-    require_status(tlc_weights_frame(r, 0, NULL, SIZE_MAX, &frame), TLC_ERR_CAPACITY);
+    require(strstr(words, sentence));
+    SAYS(tlc_weights_frame(r, 0, NULL, SIZE_MAX, &frame), TLC_ERR_CAPACITY, "a: cap is 0 bytes");
     require_status(tlc_weights_frame(r, 0, room, (size_t)e.frame_len, &frame), TLC_OK);
     require(frame == room);
     free(room);
@@ -297,6 +317,15 @@ TEST(wrong_places)
     require_status(tlc_weights_apply(r, give, &g, NULL, 0), TLC_OK);
     g = (given){3, {base.tensors[3].values, base.tensors[3].values + 40, 0, 20}, 0};
     require_status(tlc_weights_apply(r, give, &g, NULL, 0), TLC_OK);
+    tlc_weights_entry e = {.struct_size = sizeof e};
+    const void *frame = NULL;
+    require_status(tlc_weights_at(r, 3, &e), TLC_OK);
+    require_status(tlc_weights_frame(r, 3, NULL, 0, &frame), TLC_OK);
+    m.bytes[(size_t)((const uint8_t *)frame - m.bytes) + (size_t)e.frame_len - 1] ^= 1;
+    g = (given){3, {base.tensors[3].values, base.tensors[3].values, 0, 720}, 0};
+    SAYS(tlc_weights_apply(r, give, &g, NULL, 0), TLC_ERR_CHECKSUM, "d.g16: the ");
+    g = (given){3, {base.tensors[3].values, base.tensors[3].values, 0, 20}, 0};
+    SAYS(tlc_weights_apply(r, give, &g, NULL, 0), TLC_ERR_CHECKSUM, "d.g16: the delta was altered");
     require_status(tlc_weights_follows(NULL, NULL, words, sizeof words), TLC_ERR_PARAM);
     tlc_weights_close(r);
     mail_close(&m);

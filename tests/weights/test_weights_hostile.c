@@ -228,6 +228,8 @@ static forge *forge_begin(void)
     return f;
 }
 
+static char words[TLC_MESSAGE_SIZE];
+
 /* Ends the message, and opens it. */
 static tlc_status forge_end(forge *f)
 {
@@ -241,7 +243,11 @@ static tlc_status forge_end(forge *f)
     store(f->bytes + f->len + 24, f->result, 8);
     f->len += TAIL;
     seal(f->bytes, f->len);
-    const tlc_weights_reader_config c = {.struct_size = sizeof c, .src = f->bytes, .size = f->len};
+    const tlc_weights_reader_config c = {.struct_size = sizeof c,
+                                         .src = f->bytes,
+                                         .size = f->len,
+                                         .message = words,
+                                         .message_cap = sizeof words};
     const tlc_status status = tlc_weights_open(&r, &c);
     tlc_weights_close(r);
     free(f);
@@ -321,8 +327,10 @@ TEST(descriptions)
     require_status(one(&h, frame_len - 1), TLC_ERR_CORRUPT);
     require_status(one(&h, frame_len + 1), TLC_ERR_CORRUPT);
     require_status(one(&h, SIZE_MAX), TLC_ERR_CORRUPT);
+    require_says(words, "entry 0 of the message was altered: its frame does not fit");
     h.bytes[0] = 3;
     require_status(one(&h, frame_len), TLC_ERR_CORRUPT);
+    require_says(words, "entry 0 of the message was altered: its head");
     for (size_t len = 0; len <= sizeof name; len += quick() ? 64 : 1) {
         h = describe(0, name, len, TLC_BF16, 1, LIST(12));
         require_status(one(&h, frame_len), len && len <= TLC_WEIGHTS_NAME_MAX ? TLC_OK : TLC_ERR_CORRUPT);
@@ -360,6 +368,17 @@ TEST(descriptions)
     h = describe(0, "w", 1, TLC_BF16, 1, LIST(12));
     byte(&h, 0x80 | 12); /* a number that is not in its shortest form */
     require_status(one(&h, 0), TLC_ERR_CORRUPT);
+    uint8_t empty[80] = {0}; /* too many dimensions, which would be as many bytes of a frame of no weights */
+    uint64_t of_none;
+    size_t len;
+    require_status(tlc_delta_compress(TLC_BF16, NULL, empty, 0, empty, sizeof empty, &len, NULL), TLC_OK);
+    require_status(tlc_delta_digest(TLC_BF16, empty, 0, &of_none, NULL), TLC_OK);
+    h = describe(0, "weight", 6, TLC_BF16, 0, NULL);
+    h.bytes[h.len - 1] = sizeof empty;
+    forge *f = forge_begin();
+    forge_entry(f, h.bytes, h.len, h.described - 1, empty, sizeof empty, of_none);
+    require_status(forge_end(f), TLC_ERR_CORRUPT);
+    require_says(words, "entry 0 of the message was altered: its head");
 }
 
 /* A message with a root of 3 x 4 values and a view of it. */
@@ -444,4 +463,5 @@ TEST(views)
     late = describe(1, "Z", 1, TLC_BF16, 2, LIST(3, 4));
     varint(&late, 0);
     require_status(with_view(&late, 0), TLC_ERR_CORRUPT);
+    require_says(words, "the message was altered or cut: names do not rise");
 }

@@ -250,6 +250,75 @@ static tlc_status check_entries(const loading *l, size_t i, state *s, tlc_report
     return status || s->in.at == s->in.len ? status : fail(l, TLC_ALL, i, TLC_ERR_CORRUPT);
 }
 
+/* ---- load: are they of one run? ---------------------------------------------------------------------------------- */
+
+static uint64_t node_of(tlc_message message)
+{
+    state s;
+
+    (void)read_head(&s, message);
+    return s.node;
+}
+
+/* Is an array of the entries of state s what all replicas of the other node are equal to? */
+static int same_values(state s, size_t array, state other)
+{
+    const size_t own = other.in.p[5] == TLC_EXCHANGE_ECD ? 1 : 0;
+    entry a, b;
+
+    if (s.entries != other.entries)
+        return 0;
+    for (uint64_t k = 0; k < s.entries && read_entry(&s, &a) && read_entry(&other, &b); k++) {
+        const size_t size = (size_t)a.n * sizeof(float);
+        if (a.name_len != b.name_len || memcmp(a.name, b.name, a.name_len) != 0 || a.n != b.n ||
+            memcmp(a.values + array * size, b.values + own * size, size) != 0)
+            return 0;
+    }
+    return 1;
+}
+
+/* Compares the replicas in state i with the models in states of a window. */
+static tlc_status check_replicas(const loading *l, size_t i, const tlc_states_window *w)
+{
+    state s, list, other;
+    uint64_t code;
+
+    (void)read_head(&s, l->states[i]);
+    list = s;
+    (void)read_neighbours(&s, NULL);
+    for (uint64_t k = 0; k < s.degree && tlc_read_number(&list.in, &code); k++) {
+        const size_t array = list.arrays;
+        list.arrays += code % 2 == 0;
+        const uint64_t place = code / 2 - w->from;
+        if (code % 2 || code / 2 < w->from || place >= TLC_STATES_WINDOW || !w->state[place])
+            continue;
+        (void)read_head(&other, l->states[w->state[place] - 1]);
+        (void)read_neighbours(&other, NULL);
+        if (!same_values(s, array, other))
+            return tlc_refuse(
+                &l->g->setup, TLC_ERR_PARAM, TLC_ALL,
+                "states %zu and %zu are not of one run: node %llu has a replica of node %llu that differs "
+                "from its model",
+                w->state[place] - 1, i, (unsigned long long)s.node, (unsigned long long)other.node);
+    }
+    return TLC_OK;
+}
+
+/* In each state, are the replicas the models of the others? The states were checked one by one. */
+static tlc_status check_run(const loading *l)
+{
+    const tlc_given_states given = {.states = l->states, .count = l->count, .rank_of = node_of};
+    tlc_status status = TLC_OK;
+    tlc_states_window w;
+
+    for (uint64_t from = 0; !status && from != UINT64_MAX; from = w.next) {
+        tlc_states_look(&given, from, &w);
+        for (size_t i = 0; !status && i < l->count; i++)
+            status = check_replicas(l, i, &w);
+    }
+    return status;
+}
+
 /* ---- load: apply ------------------------------------------------------------------------------------------------- */
 
 static void copy(float *flat, const entry *e, size_t array)
@@ -317,14 +386,6 @@ static void take_state(const loading *l, const tlc_message *message)
     }
 }
 
-static uint64_t node_of(tlc_message message)
-{
-    state s;
-
-    (void)read_head(&s, message);
-    return s.node;
-}
-
 /* Applies states that were checked: those of a run in the order of its nodes. */
 static void apply(const loading *l)
 {
@@ -375,6 +436,8 @@ static tlc_status load(tlc_gossip *g, const tlc_message *states, size_t count, i
     const tlc_given_states given = {states, count, l.workers, l.own ? g->setup.rank : TLC_NOBODY, node_of};
     if (!status)
         status = tlc_states_check(&g->setup, &given, lost);
+    if (!status)
+        status = check_run(&l);
     if (status)
         return status;
     for (size_t t = g->setup.count; t-- > 0;)

@@ -298,6 +298,15 @@ tlc_status tlc_allreduce_answer(tlc_allreduce *a, const float *const *delta, tlc
 
 /* ---- pull -------------------------------------------------------------------------------------------------------- */
 
+/* What came in a step that did not fail: the answers, or with gather the pushes. */
+static void remember(tlc_allreduce *a, const tlc_message *from)
+{
+    a->history = 0;
+    for (uint32_t i = 0; i < a->setup.cfg.workers; i++)
+        if (tlc_is_gather(a) || tlc_allreduce_owns(a, i))
+            a->history += tlc_message_history(from[i]);
+}
+
 static void end_step(tlc_allreduce *a, int failed)
 {
     a->step++;
@@ -349,6 +358,7 @@ static tlc_status pull_gathered(tlc_allreduce *a, const tlc_message *from, void 
     tlc_receiver_write_mean(&a->in, r, out);
     (void)tell(a, TLC_OK, &finding);
     tell_taken(a, r->bits);
+    remember(a, from);
     a->stats.received += received(a, from);
     end_step(a, 0);
     return TLC_OK;
@@ -435,6 +445,7 @@ tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *c
     (void)tell(a, TLC_OK, &finding);
     if (taken)
         tell_taken(a, taken);
+    remember(a, from);
     a->stats.received += received(a, from);
     end_step(a, 0);
     return TLC_OK;

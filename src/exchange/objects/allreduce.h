@@ -24,7 +24,7 @@ struct tlc_allreduce {
     tlc_receiver in;
     tlc_report report;
     tlc_exchange_stats stats;
-    uint64_t step;
+    uint64_t step, history;
     tlc_allreduce_state state;
     int masks; /* the last push was taken */
 };

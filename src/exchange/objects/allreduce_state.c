@@ -41,6 +41,11 @@ uint64_t tlc_allreduce_step(const tlc_allreduce *a)
     return a ? a->step : 0;
 }
 
+uint64_t tlc_allreduce_history(const tlc_allreduce *a)
+{
+    return a ? a->history : 0;
+}
+
 static tlc_object object_of(const tlc_allreduce *a)
 {
     tlc_allreduce *changing = (tlc_allreduce *)(uintptr_t)a; /* only if the caller may change it */
@@ -48,7 +53,8 @@ static tlc_object object_of(const tlc_allreduce *a)
     return (tlc_object){.x = &a->setup,
                         .push = &changing->push.sender,
                         .pull = tlc_allreduce_owns(a, a->setup.rank) ? &changing->owner.answer : NULL,
-                        .step = a->step};
+                        .step = a->step,
+                        .history = a->history};
 }
 
 tlc_status tlc_allreduce_set_codec(tlc_allreduce *a, size_t tensor, const char *push, const char *pull)
@@ -106,6 +112,7 @@ static tlc_status load(tlc_allreduce *a, const tlc_message *states, size_t count
     tlc_object o = object_of(a);
     tlc_status status = tlc_object_state_load(&o, states, count, lost);
     a->step = o.step;
+    a->history = o.history;
     return status;
 }
 

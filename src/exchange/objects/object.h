@@ -10,7 +10,7 @@
 typedef struct tlc_object {
     const tlc_setup *x;
     tlc_sender *push, *pull; /* NULL: the object has none */
-    uint64_t step;
+    uint64_t step, history;
     uint64_t *taken; /* of a server, by worker: the last step in which its push was taken; else NULL */
 } tlc_object;
 

@@ -198,43 +198,13 @@ static void adopt_codec(const tlc_sender *s, size_t tensor, const tlc_state_entr
     }
 }
 
-/* How many values of a part an entry has. */
-static uint64_t overlap(const tlc_ownership_part *part, const tlc_state_entry *e)
-{
-    uint64_t part_end = part->first + part->n, entry_end = e->first + e->count;
-    uint64_t from = part->first > e->first ? part->first : e->first, to = part_end < entry_end ? part_end : entry_end;
-
-    return from < to ? to - from : 0;
-}
-
-/* Those of the parts that an entry has values of. */
-static tlc_parts parts_in(const tlc_sender *s, tlc_parts parts, const tlc_state_entry *e)
-{
-    size_t low = 0;
-
-    for (size_t high = parts.count; low < high;) { /* the first part that ends after the entry begins */
-        const size_t middle = low + (high - low) / 2;
-        const tlc_ownership_part *part = tlc_sender_part(s, tlc_parts_at(&parts, middle));
-        if (part->first + part->n <= e->first)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    parts.list += low;
-    parts.count -= low;
-    for (low = 0; low < parts.count && overlap(tlc_sender_part(s, tlc_parts_at(&parts, low)), e);)
-        low++;
-    parts.count = low;
-    return parts;
-}
-
 /* Counts the values of an entry that this owner's part of the tensor has, too. */
 static void cover(const tlc_sender *s, size_t tensor, const tlc_state_entry *e)
 {
-    const tlc_parts parts = s ? parts_in(s, tlc_sender_parts_of(s, tensor), e) : (tlc_parts){.count = 0};
+    const tlc_parts parts = s ? tlc_entry_parts(s, tlc_sender_parts_of(s, tensor), e) : (tlc_parts){.count = 0};
 
     for (size_t k = 0; k < parts.count; k++)
-        s->x->loaded[tensor].covered += (size_t)overlap(tlc_sender_part(s, tlc_parts_at(&parts, k)), e);
+        s->x->loaded[tensor].covered += (size_t)tlc_entry_overlap(tlc_sender_part(s, tlc_parts_at(&parts, k)), e);
 }
 
 static uint64_t rank_of(tlc_message message)
@@ -287,6 +257,28 @@ static int read_taken(const tlc_object *o, tlc_state *s, int own)
     return s->in.at == s->in.len;
 }
 
+/* Is state i, which has a tensor, of the run of those before that have it? All workers, or all ranks, get the same
+ * messages in a step. */
+static tlc_status check_history(const loading *l, size_t i, const tlc_state *s, size_t tensor)
+{
+    const tlc_setup *x = l->o->x;
+    tlc_loaded *loaded = &x->loaded[tensor];
+    tlc_state other;
+
+    if (!s->history || x->role == TLC_ROLE_SERVER || loaded->known == i + 1)
+        return TLC_OK;
+    (void)tlc_state_head(&other, loaded->known ? l->states[loaded->known - 1] : l->states[i]);
+    if (other.step == s->step && other.history != s->history)
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL,
+                          "states %zu and %zu are not of one run: before step %llu %ss %llu and %llu got different "
+                          "messages",
+                          loaded->known - 1, i, (unsigned long long)s->step, tlc_role_word(x->role),
+                          (unsigned long long)other.rank, (unsigned long long)s->rank);
+    if (!loaded->known || s->step > other.step)
+        loaded->known = i + 1;
+    return TLC_OK;
+}
+
 /* Checks the entries of state i, whose head was checked. */
 static tlc_status check_entries(const loading *l, size_t i, tlc_state *s, tlc_report *notes)
 {
@@ -305,7 +297,9 @@ static tlc_status check_entries(const loading *l, size_t i, tlc_state *s, tlc_re
         if (e.n != x->tensors[t].n)
             return tlc_refuse(x, TLC_ERR_SIZE, t, "it has %llu values in state %zu, and %zu here",
                               (unsigned long long)e.n, i, x->tensors[t].n);
-        tlc_status status = check_codec(l, i, sender, t, &e);
+        tlc_status status = check_history(l, i, s, t);
+        if (!status)
+            status = check_codec(l, i, sender, t, &e);
         if (status)
             return status;
         if (e.pull)
@@ -318,25 +312,6 @@ static tlc_status check_entries(const loading *l, size_t i, tlc_state *s, tlc_re
 }
 
 /* ---- apply ------------------------------------------------------------------------------------------------------- */
-
-/* To binary32. Values beyond the largest float become the largest float, so that residuals stay finite. */
-static float narrow(double x)
-{
-    return x > FLT_MAX ? FLT_MAX : x < -FLT_MAX ? -FLT_MAX : (float)x;
-}
-
-/* Copies or adds what an entry has of part p. */
-static void take_values(const tlc_sender *s, size_t p, const tlc_state_entry *e, int add)
-{
-    const tlc_ownership_part *part = tlc_sender_part(s, p);
-    uint64_t from = part->first > e->first ? part->first : e->first, to = from + overlap(part, e);
-
-    for (uint64_t i = from; i < to; i++) {
-        float value = tlc_bits_float(tlc_load32(e->residual + (size_t)(i - e->first) * sizeof(float)));
-        float *r = &s->residual[p][i - part->first];
-        *r = add ? narrow((double)*r + value) : value;
-    }
-}
 
 static void take_entry(const loading *l, size_t i, const tlc_state *s, const tlc_state_entry *e)
 {
@@ -353,32 +328,33 @@ static void take_entry(const loading *l, size_t i, const tlc_state *s, const tlc
     int add = !e->pull && *seen && *seen != i + 1;
     if (!e->pull && !*seen)
         *seen = i + 1;
-    const tlc_parts parts = parts_in(sender, tlc_sender_parts_of(sender, t), e);
+    const tlc_parts parts = tlc_entry_parts(sender, tlc_sender_parts_of(sender, t), e);
     for (size_t k = 0; k < parts.count; k++)
         if (sender->residual[tlc_parts_at(&parts, k)])
-            take_values(sender, tlc_parts_at(&parts, k), e, add);
-}
-
-/* All residuals: to 0, or times a factor where one worker's part in a mean has changed. */
-static void set_residuals(const tlc_sender *s, float factor)
-{
-    for (size_t p = 0; p < s->part_count; p++) {
-        const tlc_ownership_part *part = tlc_sender_part(s, p);
-        float *r = s->residual[p];
-        if (!r)
-            continue;
-        if (factor <= 0)
-            memset(r, 0, part->n * sizeof *r);
-        else if (!s->x->tensors[part->tensor].pusher)
-            for (size_t i = 0; i < part->n; i++)
-                r[i] = narrow((double)r[i] * factor);
-    }
+            tlc_entry_take(sender, tlc_parts_at(&parts, k), e, add);
 }
 
 /* Is this the state of the same object of a run with as many ranks? */
 static int same_run(const tlc_setup *x, const tlc_state *s)
 {
     return s->rank == x->rank && s->workers == x->cfg.workers && s->servers == x->cfg.servers;
+}
+
+/* What came in the step before, as far as the states of this step agree. What a server knows, others do not. */
+static uint64_t history_of(const loading *l)
+{
+    uint64_t history = 0;
+    tlc_state s;
+
+    for (size_t i = 0; i < l->count; i++) {
+        (void)tlc_state_head(&s, l->states[i]);
+        if (s.step != l->o->step || !s.history || (l->o->x->role == TLC_ROLE_SERVER && !same_run(l->o->x, &s)))
+            continue;
+        if (history && history != s.history)
+            return 0;
+        history = s.history;
+    }
+    return history;
 }
 
 /* Applies states that were checked. */
@@ -392,7 +368,7 @@ static void apply(loading *l)
 
     for (int d = 0; d < 2; d++)
         if (senders[d]) {
-            set_residuals(senders[d], 0);
+            tlc_residuals_set(senders[d], 0);
             tlc_sender_forget(senders[d]);
         }
     memset(x->loaded, 0, x->count * sizeof *x->loaded);
@@ -409,8 +385,9 @@ static void apply(loading *l)
         (void)read_taken(l->o, &s, same_run(x, &s));
     }
     l->o->step = used ? used : latest;
+    l->o->history = history_of(l);
     if (!x->cfg.sum && l->workers != x->cfg.workers && l->o->push)
-        set_residuals(l->o->push, (float)((double)x->cfg.workers / (double)l->workers));
+        tlc_residuals_set(l->o->push, (float)((double)x->cfg.workers / (double)l->workers));
 }
 
 /* ---- the whole --------------------------------------------------------------------------------------------------- */

@@ -87,7 +87,7 @@ size_t tlc_object_state_size(const tlc_object *o)
     size_t entries, size = write_entries(o, NULL, &entries) + write_taken(o, NULL);
 
     return TLC_STATE_FIXED + tlc_varint_size(o->x->cfg.workers) + tlc_varint_size(o->x->cfg.servers) +
-           tlc_varint_size(o->x->rank) + tlc_varint_size(entries) + size + TLC_CHECKSUM_SIZE;
+           tlc_varint_size(o->x->rank) + tlc_varint_size(entries) + sizeof o->history + size + TLC_CHECKSUM_SIZE;
 }
 
 tlc_status tlc_object_state_save(const tlc_object *o, void *dst, size_t cap, size_t *written)
@@ -110,6 +110,8 @@ tlc_status tlc_object_state_save(const tlc_object *o, void *dst, size_t cap, siz
     at += tlc_varint_write(p + at, x->cfg.servers);
     at += tlc_varint_write(p + at, x->rank);
     at += tlc_varint_write(p + at, entries);
+    tlc_store64(p + at, o->history);
+    at += sizeof o->history;
     at += write_entries(o, p + at, &entries);
     at += write_taken(o, p + at);
     tlc_store32(p + at, tlc_checksum(p, at));
@@ -124,7 +126,8 @@ tlc_status tlc_state_head(tlc_state *s, tlc_message message)
     *s = (tlc_state){.in = {message.data, message.data ? message.len : 0, TLC_STATE_FIXED}};
     if (s->in.len < TLC_STATE_FIXED + 4 + TLC_CHECKSUM_SIZE || memcmp(s->in.p, magic, sizeof magic) != 0)
         return TLC_ERR_CORRUPT;
-    if (s->in.p[4] != TLC_STATE_VERSION)
+    const unsigned version = s->in.p[4];
+    if (version < 1 || version > TLC_STATE_VERSION)
         return TLC_ERR_VERSION;
     s->in.len -= TLC_CHECKSUM_SIZE;
     s->kind = s->in.p[5] & 15;
@@ -133,7 +136,7 @@ tlc_status tlc_state_head(tlc_state *s, tlc_message message)
     s->step = tlc_load64(s->in.p + 8);
     if (!tlc_read_number(&s->in, &s->workers) || !tlc_read_number(&s->in, &s->servers) ||
         !tlc_read_number(&s->in, &s->rank) || !tlc_read_number(&s->in, &s->entries) || s->in.p[7] ||
-        !tlc_step_starts(s->step))
+        !tlc_step_starts(s->step) || (version > 1 && !tlc_read_u64(&s->in, &s->history)))
         return TLC_ERR_CORRUPT;
     return TLC_OK;
 }

@@ -13,8 +13,8 @@
 size_t tlc_object_state_size(const tlc_object *o);
 tlc_status tlc_object_state_save(const tlc_object *o, void *dst, size_t cap, size_t *written);
 
-#define TLC_STATE_VERSION 1
-#define TLC_STATE_FIXED 16 /* bytes before the numbers of the head */
+#define TLC_STATE_VERSION 2 /* that is written; 1 has no history */
+#define TLC_STATE_FIXED 16  /* bytes before the numbers of the head */
 
 enum { TLC_ENTRY_PULL = 1, TLC_ENTRY_RESIDUAL = 2 };
 
@@ -31,8 +31,8 @@ typedef struct tlc_state_entry {
 
 /* A state that is read. */
 typedef struct tlc_state {
-    tlc_reader in; /* without the checksum; at the next entry */
-    uint64_t step, workers, servers, rank, entries;
+    tlc_reader in;                                           /* without the checksum; at the next entry */
+    uint64_t step, workers, servers, rank, entries, history; /* history 0: not known */
     unsigned kind, role, sum;
 } tlc_state;
 
@@ -42,7 +42,23 @@ tlc_status tlc_state_head(tlc_state *s, tlc_message message);
 /* Reads the next entry. Returns 0 if it is not as it should be. */
 int tlc_state_next(tlc_state *s, tlc_state_entry *e);
 
-/* Sets residuals, codecs and o->step from states, or on failure nothing (object_load.c). lost: states may be missing.
- * The report tells what was not found. */
+/* ---- residuals (state_residuals.c) ------------------------------------------------------------------------------- */
+
+/* How many values of a part an entry has. */
+uint64_t tlc_entry_overlap(const tlc_ownership_part *part, const tlc_state_entry *e);
+
+/* Those of the parts that an entry has values of. */
+tlc_parts tlc_entry_parts(const tlc_sender *s, tlc_parts parts, const tlc_state_entry *e);
+
+/* Copies or adds what an entry has of part p. */
+void tlc_entry_take(const tlc_sender *s, size_t p, const tlc_state_entry *e, int add);
+
+/* All residuals: to 0, or times a factor where one worker's part in a mean has changed. */
+void tlc_residuals_set(const tlc_sender *s, float factor);
+
+/* ---- the whole (object_load.c) ----------------------------------------------------------------------------------- */
+
+/* Sets residuals, codecs, o->step and o->history from states, or on failure nothing. lost: states may be missing. The
+ * report tells what was not found. */
 tlc_status tlc_object_state_load(tlc_object *o, const tlc_message *states, size_t count, int lost);
 #endif

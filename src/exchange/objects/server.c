@@ -15,7 +15,7 @@ struct tlc_server {
     tlc_owner owner;
     tlc_report report;
     tlc_exchange_stats stats;
-    uint64_t step;
+    uint64_t step, history;
     int reduced;
     uint64_t *last_taken; /* by worker: the last step in which its push was taken */
 };
@@ -167,6 +167,8 @@ tlc_status tlc_server_answer(tlc_server *s, const float *const *delta, tlc_messa
     if (!s->reduced)
         return tlc_refuse_turn(&s->setup, "answer was called before reduce");
     *to_all = tlc_owner_answer(&s->owner, s->step, delta);
+    if (!s->owner.failed)
+        s->history = tlc_message_history(*to_all);
     (void)tell(s, TLC_OK, &s->owner.finding);
     tell_taken(s);
     for (uint32_t w = 0; !s->owner.failed && w < s->setup.cfg.workers; w++)
@@ -212,12 +214,18 @@ uint64_t tlc_server_step(const tlc_server *s)
     return s ? s->step : 0;
 }
 
+uint64_t tlc_server_history(const tlc_server *s)
+{
+    return s ? s->history : 0;
+}
+
 static tlc_object object_of(const tlc_server *s)
 {
     /* the sender is changed only through a server that may change */
     return (tlc_object){.x = &s->setup,
                         .pull = (tlc_sender *)(uintptr_t)&s->owner.answer,
                         .step = s->step,
+                        .history = s->history,
                         .taken = s->last_taken};
 }
 
@@ -278,6 +286,7 @@ static tlc_status load(tlc_server *s, const tlc_message *states, size_t count, i
     tlc_object o = object_of(s);
     tlc_status status = tlc_object_state_load(&o, states, count, lost);
     s->step = o.step;
+    s->history = o.history;
     return status;
 }
 

@@ -16,7 +16,7 @@ struct tlc_worker {
     tlc_receiver in;
     tlc_report *report; /* by server */
     tlc_exchange_stats stats;
-    uint64_t step;
+    uint64_t step, history;
     int joined; /* it listens in this step */
     int *taken; /* by server: it took the last push */
 };
@@ -120,6 +120,21 @@ static void take_back(tlc_worker *w, uint32_t i)
     }
 }
 
+/* What came in a step that failed on no server. If it failed on some, they and the others know different steps. */
+static void remember(tlc_worker *w, const tlc_message *from)
+{
+    const uint32_t servers = w->setup.cfg.servers;
+    uint64_t sum = 0;
+    uint32_t failed = 0;
+
+    for (uint32_t i = 0; i < servers; i++) {
+        failed += w->in.answer[i].head.failed != 0;
+        sum += tlc_message_history(from[i]);
+    }
+    if (failed < servers)
+        w->history = failed ? 0 : sum;
+}
+
 /* Ends the step as far as server i is concerned. */
 static void end_step(tlc_worker *w, uint32_t i, void *const *out)
 {
@@ -160,6 +175,7 @@ tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void *const *
         end_step(w, i, out);
         status = status ? status : w->report[i].status;
     }
+    remember(w, from);
     w->step++;
     w->stats.steps++;
     w->stats.failed += status != TLC_OK;
@@ -200,6 +216,7 @@ tlc_status tlc_worker_join(tlc_worker *w, uint64_t step, const uint64_t *taken)
     w->push.under_way = 0;
     w->joined = 1;
     w->step = step;
+    w->history = 0;
     return tell_all(w, TLC_OK, &none);
 }
 
@@ -215,10 +232,18 @@ uint64_t tlc_worker_step(const tlc_worker *w)
     return w ? w->step : 0;
 }
 
+uint64_t tlc_worker_history(const tlc_worker *w)
+{
+    return w ? w->history : 0;
+}
+
 static tlc_object object_of(const tlc_worker *w)
 {
     /* the sender is only changed by loading */
-    return (tlc_object){.push = (tlc_sender *)(uintptr_t)&w->push.sender, .x = &w->setup, .step = w->step};
+    return (tlc_object){.push = (tlc_sender *)(uintptr_t)&w->push.sender,
+                        .x = &w->setup,
+                        .step = w->step,
+                        .history = w->history};
 }
 
 tlc_status tlc_worker_set_codec(tlc_worker *w, size_t tensor, const char *codec)
@@ -283,6 +308,7 @@ static tlc_status load(tlc_worker *w, const tlc_message *states, size_t count, i
         return status;
     w->step = o.step;
     w->joined = 0;
+    w->history = o.history;
     return TLC_OK;
 }
 

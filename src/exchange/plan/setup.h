@@ -24,6 +24,7 @@ typedef struct tlc_setup_tensor {
 /* What states have of a tensor, while they are loaded. */
 typedef struct tlc_loaded {
     size_t seen;       /* the first state that has it, + 1 */
+    size_t known;      /* the first of those of the latest step whose history is known, + 1 */
     size_t covered;    /* values of this owner's part that they have */
     size_t state;      /* the last state that has a push of it, + 1 */
     const char *codec; /* of that push: codec_len bytes of the state */

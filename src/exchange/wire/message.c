@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "message.h"
+#include "../../common/hash.h"
 #include "../../frames/frame.h"
 #include "../../frames/formats.h"
 #include "reader.h"
@@ -246,4 +247,9 @@ tlc_status tlc_message_read(const tlc_setup *x, const tlc_expected *expected, tl
 int tlc_message_equal(tlc_message a, tlc_message b)
 {
     return a.len == b.len && memcmp(a.data, b.data, a.len) == 0;
+}
+
+uint64_t tlc_message_history(tlc_message message)
+{
+    return tlc_hash((const uint8_t *)message.data + message.len - TLC_CHECKSUM_SIZE, TLC_CHECKSUM_SIZE, 0);
 }

@@ -52,4 +52,7 @@ int tlc_weight_valid(double weight);
 
 /* Are these the same bytes? */
 int tlc_message_equal(tlc_message a, tlc_message b);
+
+/* What a message that was checked adds to a history: histories are sums. */
+uint64_t tlc_message_history(tlc_message message);
 #endif

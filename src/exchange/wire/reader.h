@@ -26,14 +26,21 @@ static inline int tlc_read_below(tlc_reader *r, uint64_t end, uint64_t *value)
     return tlc_read_number(r, value) && *value < end;
 }
 
+static inline int tlc_read_u64(tlc_reader *r, uint64_t *value)
+{
+    if (r->len - r->at < sizeof *value)
+        return 0;
+    *value = tlc_load64(r->p + r->at);
+    r->at += sizeof *value;
+    return 1;
+}
+
 static inline int tlc_read_double(tlc_reader *r, double *value)
 {
     uint64_t bits;
 
-    if (r->len - r->at < sizeof bits)
+    if (!tlc_read_u64(r, &bits))
         return 0;
-    bits = tlc_load64(r->p + r->at);
-    r->at += sizeof bits;
     memcpy(value, &bits, sizeof bits);
     return 1;
 }

@@ -375,7 +375,8 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
         "message_bound": (c_size_t, _object), "state_size": (c_size_t, _object), "state_save": _save,
         "state_load": _load, "state_salvage": _load}),
     **_each("worker server allreduce", {
-        "create": (_status, *_create, c_uint32, *_tensors), "residual_scale": (_status, _object, c_float)}),
+        "create": (_status, *_create, c_uint32, *_tensors), "history": (c_uint64, _object),
+        "residual_scale": (_status, _object, c_float)}),
     **_each("server allreduce gossip", {
         "outcome": (_status, _object, POINTER(Outcome)), "again": (_status, _object, c_uint64, _message)}),
     **_each("server allreduce", {"parts": (c_size_t, _object), "part": (_status, _object, c_size_t, POINTER(Part))}),

@@ -6,6 +6,9 @@ thread, between two steps of any Python code that it runs there. A handler that 
 end the callback before its work is done, and ctypes would print and drop the exception. So what calls Python is called
 in another thread. The main thread waits for it within one call of C, in which nothing is handled: handlers run when
 the work has ended, as after any call of C.
+
+A callback has nobody to raise MemoryError to, either. So it may leave tasks out, which the library calls then; but it
+does not return before its threads have.
 """
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ import time
 from collections import deque
 from functools import lru_cache, partial
 from queue import SimpleQueue
-from typing import Any, Callable, Deque, List, Optional
+from typing import Any, Callable, Deque, List, Optional, Tuple
 
 from ._c import RUN, Parallel
 from ._library import count as whole
@@ -46,22 +49,20 @@ def after_forks(function: Callable[[], None]) -> None:
 
 
 class _Job:
-    """A function to be called in another thread. told: is called when it has ended."""
+    """A function to be called in another thread."""
 
-    def __init__(self, function: Callable[..., Any], arguments: Any, told: Callable[[], Any]) -> None:
+    def __init__(self, function: Callable[..., Any], arguments: Any) -> None:
         self._function = function
         self._arguments = arguments
-        self._told = told
         self._result: Any = None
-        self._error: Optional[BaseException] = None
+        self._error: Optional[BaseException] = MemoryError("there was no memory to begin the call")
 
     def __call__(self) -> None:
         try:
             self._result = self._function(*self._arguments)
+            self._error = None
         except BaseException as error:
             self._error = error
-        finally:
-            self._told()
 
     def result(self) -> Any:
         """What the function returned or raised."""
@@ -99,13 +100,23 @@ def _let_threads_begin() -> None:
         time.sleep(0.001)
 
 
-def _serve(jobs: "SimpleQueue[Callable[[], None]]") -> None:
+def _serve(jobs: "SimpleQueue[Tuple[Callable[[], None], Callable[[], Any]]]") -> None:
+    """jobs: each with what tells that it has ended, which somebody waits for."""
     _BEGUN.append(None)
     _HERE.serves = True
     while True:
-        job = jobs.get()
-        job()
-        del job  # which keeps arrays alive
+        job, told = jobs.get()
+        try:
+            job()
+        except Exception:  # MemoryError: there was none to begin it, or for a task
+            pass
+        while True:
+            try:
+                told()
+                break
+            except MemoryError:  # others may give some back
+                pass
+        del job, told  # which keep arrays alive
 
 
 def _check_depth(left: int = _DEPTH) -> None:
@@ -126,7 +137,7 @@ class Threads:
 
     def _forget(self) -> None:
         """There are no threads: this is the beginning, or a fork left them in the other process."""
-        self._jobs: "SimpleQueue[Callable[[], None]]" = SimpleQueue()
+        self._jobs: "SimpleQueue[Tuple[Callable[[], None], Callable[[], Any]]]" = SimpleQueue()
         self._started: Deque[None] = deque(maxlen=self._count)
 
     def _start(self) -> bool:
@@ -149,13 +160,13 @@ class Threads:
             return function(*arguments)
         if not there:
             raise RuntimeError("no thread can be started: this call needs one besides the main thread")
-        job = _Job(function, arguments, partial(_release, _MAIN.lock))
-        _at_once(partial(self._jobs.put, job), partial(_acquire, _MAIN.lock, 1))
+        job = _Job(function, arguments)
+        _at_once(partial(self._jobs.put, (job, partial(_release, _MAIN.lock))), partial(_acquire, _MAIN.lock, 1))
         return job.result()
 
     def _run_tasks(self, _: Any, count: int, task: Callable[[Any, int], None], arg: Any) -> None:
-        """Calls task(arg, i) for each i < count. Returns when all calls have."""
-        todo, done = deque(range(count)), SimpleQueue()  # type: ignore[var-annotated]
+        """Calls task(arg, i) for each i < count, unless there is no memory for it. Returns when all calls have."""
+        todo = deque(range(count))
 
         def work() -> None:
             while True:
@@ -163,16 +174,22 @@ class Threads:
                     i = todo.popleft()
                 except IndexError:
                     return
-                try:
-                    task(arg, i)
-                finally:
-                    done.put(None)
+                task(arg, i)
 
-        for _ in range(min(self._count, count) - 1 if self._started else 0):
-            self._jobs.put(work)
-        work()
-        for _ in range(count):
-            done.get()
+        locks = [_thread.allocate_lock() for _ in range(min(self._count, count) - 1 if self._started else 0)]
+        wait = partial(deque(maxlen=0).extend, map(_thread.LockType.acquire, locks))  # which takes no memory
+        try:
+            for lock in locks:
+                try:
+                    lock.acquire()
+                    self._jobs.put((work, lock.release))
+                except MemoryError:
+                    if lock.locked():
+                        lock.release()
+                    break
+            work()
+        finally:
+            wait()
 
 
 @lru_cache(maxsize=None)

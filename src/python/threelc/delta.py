@@ -16,7 +16,7 @@ from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence, Tupl
 from . import _c
 from ._arrays import DTypeLike, octets, weight_dtype_of, weights as weights_of
 from ._c import DType, Format
-from ._library import check as check_status, check_bytes, count as whole, lib, message_of
+from ._library import check as check_status, check_bytes, count as whole, lib, listed, message_of
 from ._parallel import call, threads_of
 
 __all__ = ["Changes", "DeltaInfo", "Repaired", "apply", "apply_range", "bound", "changes", "check", "compress",
@@ -166,7 +166,9 @@ def from_changes(positions: Any, before: Any, after: Any, n: int, *, dtype: Opti
     source, others, _ = _listed(before, kind, "before")
     if k != found or k != others:
         raise ValueError(f"there are {k} positions, {others} weights before and {found} after")
-    pair = (c_uint64 * 2)(*digests) if digests is not None else None
+    pair = None
+    if digests is not None:
+        pair = (c_uint64 * 2)(*(whole(one, "digests", 64) for one in listed(digests, 2, "digests", "numbers")))
     bound, written = c_size_t(), c_size_t()
     check_status(lib.tlc_delta_changes_bound(kind, k, whole(n, "n"), byref(bound)))
     frame = bytearray(bound.value)

@@ -328,6 +328,6 @@ def check_order(trainer: bytes, sequence: int, full: bool, heard: Optional[Tuple
     trainer, and it does not have all weights."""
     told = _c.WeightsInfo(struct_size=sizeof(_c.WeightsInfo), trainer=_identity(trainer),
                           sequence=whole(sequence, "sequence", 64), full=int(full))
-    last = _c.WeightsHeard() if heard is None else _c.WeightsHeard(_identity(heard[0]), heard[1])
+    last = _c.WeightsHeard() if heard is None else _c.WeightsHeard(_identity(heard[0]), whole(heard[1], "heard", 64))
     message = ctypes.create_string_buffer(_c.MESSAGE_SIZE)
     check_status(lib.tlc_weights_follows(byref(told), byref(last), message, len(message)), message.value)

@@ -80,6 +80,7 @@ fn all_reduce_gives_the_means_over_time() {
         assert!(far < 2.0 && far > 0.0, "gather {}: {}", gather, far); // the sums are up to 25
         assert_eq!(ranks[0].stats().steps, 60);
         assert_eq!(ranks[0].step(), 61);
+        assert!(ranks.iter().all(|rank| rank.history() == ranks[0].history() && rank.history() != 0));
         let (state, sent) = (ranks[0].state().unwrap(), ranks[0].stats().sent);
         assert!(sent > 0 && sent < ranks[0].stats().float_bytes);
         let mut again = AllReduce::new(&config, 0, tensors()).unwrap();

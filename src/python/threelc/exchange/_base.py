@@ -409,6 +409,13 @@ class ExchangeObject(CObject):
 class FeedbackObject(ExchangeObject):
     """The calls of objects whose codecs may keep residuals."""
 
+    @property
+    def history(self) -> int:
+        """A hash of the answers of the last step that did not fail. In the same step all who take part in a run have
+        the same, those of several servers added up, modulo 2**64. So it tells whether states that were loaded are of
+        one run. 0: not known, as before the first step."""
+        return int(self._function("history")(self._handle))
+
     def residual_scale(self, factor: float) -> None:
         """All residuals *= factor, for a new loss scale or learning rate."""
         with self._lock:

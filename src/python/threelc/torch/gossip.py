@@ -8,7 +8,7 @@ from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 import torch
 
 from .. import exchange
-from .._errors import ParameterError, Status
+from .._errors import Error, ParameterError, Status
 from ..codec_strings import check_codec, quantizer_of
 from ..exchange import GossipKind, Graph, GraphKind
 from ._common.arguments import check_numbers, one_of
@@ -89,6 +89,7 @@ class Gossip(InPlaceOfOptimizer):
         self._node = exchange.Gossip(config, GossipKind[kind.upper()], transport.rank,
                                      *graph.neighbours(transport.rank), tensors,
                                      [flat(p) for p in self._parameters.values()])
+        self._greeted = False  # the neighbours, before the first step
         self._patience = Patience("this rank stayed where it was")
         self._steps = self._stayed = 0
 
@@ -98,6 +99,8 @@ class Gossip(InPlaceOfOptimizer):
         is, and its neighbours go on; if that happens three times in a row, a warning names the rank and the parameter.
         """
         self._check(self._models if self._steps == 0 else None)
+        if not self._greeted:
+            self._greet()
         finite = take_scale(self, scaling)
         transport, clock = self._transport, self._clock
         self._steps += 1
@@ -113,8 +116,7 @@ class Gossip(InPlaceOfOptimizer):
             message = self._node.push(moved)
             stayed = self._node.outcome()
         with clock.sending("pushes"):
-            came = transport.all_to_all([message if rank in self._node.neighbours else memoryview(b"")
-                                         for rank in range(transport.world)])
+            came = transport.all_to_all(self._to_neighbours(message))
         with clock.coding("decompress"):
             self._node.pull([came[rank] for rank in self._node.neighbours])
             self._set_model()
@@ -124,6 +126,24 @@ class Gossip(InPlaceOfOptimizer):
         else:
             self._patience.went_well()
         self._tell(self._steps)
+
+    def _to_neighbours(self, message: memoryview) -> List[memoryview]:
+        """What each rank gets."""
+        return [message if rank in self._node.neighbours else memoryview(b"")
+                for rank in range(self._transport.world)]
+
+    def _greet(self) -> None:
+        """ValueError, on all ranks: a neighbour has another model than is known here, as in states of two runs."""
+        came = self._transport.uncounted(self._to_neighbours(self._node.hello()))
+        problem = ""
+        try:
+            self._node.greet([came[rank] for rank in self._node.neighbours])
+        except Error as error:
+            problem = error.sentence
+        said: List[str] = self._transport.gather(problem)
+        for sentence in filter(None, said):
+            raise ValueError(sentence)
+        self._greeted = True
 
     @staticmethod
     def _moved(parameter: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
@@ -176,6 +196,7 @@ class Gossip(InPlaceOfOptimizer):
                 raise
             raise ValueError("the state is of a model with parameters that are not trained here: "
                              + error.outcome.sentence) from error
+        self._greeted = False
         self._steps, self._stayed = found[0]["steps"], found[0]["stayed"] if len(found) == 1 else 0
         self._load_traffic(found)
         self._set_model()

@@ -225,6 +225,7 @@ impl<'residual> AllReduce<'residual> {
 
     object_methods!(
         tlc_allreduce_step,
+        tlc_allreduce_history,
         tlc_allreduce_residual_scale,
         tlc_allreduce_stats,
         tlc_allreduce_state_size,

@@ -112,6 +112,7 @@ impl<'residual> Worker<'residual> {
 
     object_methods!(
         tlc_worker_step,
+        tlc_worker_history,
         tlc_worker_residual_scale,
         tlc_worker_stats,
         tlc_worker_state_size,

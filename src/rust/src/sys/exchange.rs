@@ -112,6 +112,7 @@ c_functions! {
     fn tlc_worker_mask(w: *mut tlc_worker, momentum: *const *mut f32) -> tlc_status;
     fn tlc_worker_join(w: *mut tlc_worker, step: u64, taken: *const u64) -> tlc_status;
     fn tlc_worker_step(w: *const tlc_worker) -> u64;
+    fn tlc_worker_history(w: *const tlc_worker) -> u64;
     fn tlc_worker_message_bound(w: *const tlc_worker) -> usize;
     fn tlc_worker_set_codec(w: *mut tlc_worker, tensor: usize, codec: *const c_char) -> tlc_status;
     fn tlc_worker_residual_scale(w: *mut tlc_worker, factor: f32) -> tlc_status;
@@ -135,6 +136,7 @@ c_functions! {
     fn tlc_server_again(s: *const tlc_server, step: u64, answer: *mut tlc_message) -> tlc_status;
     fn tlc_server_taken(s: *const tlc_server, worker: u32, step: *mut u64) -> tlc_status;
     fn tlc_server_step(s: *const tlc_server) -> u64;
+    fn tlc_server_history(s: *const tlc_server) -> u64;
     fn tlc_server_message_bound(s: *const tlc_server) -> usize;
     fn tlc_server_set_codec(s: *mut tlc_server, tensor: usize, codec: *const c_char) -> tlc_status;
     fn tlc_server_residual_scale(s: *mut tlc_server, factor: f32) -> tlc_status;
@@ -168,6 +170,7 @@ c_functions! {
     fn tlc_allreduce_part(a: *const tlc_allreduce, i: usize, part: *mut tlc_part) -> tlc_status;
     fn tlc_allreduce_mask(a: *mut tlc_allreduce, momentum: *const *mut f32) -> tlc_status;
     fn tlc_allreduce_step(a: *const tlc_allreduce) -> u64;
+    fn tlc_allreduce_history(a: *const tlc_allreduce) -> u64;
     fn tlc_allreduce_message_bound(a: *const tlc_allreduce) -> usize;
     fn tlc_allreduce_set_codec(
         a: *mut tlc_allreduce, tensor: usize, push: *const c_char, pull: *const c_char,

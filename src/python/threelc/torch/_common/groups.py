@@ -21,6 +21,7 @@ from ..._c import DType
 from ..._errors import StepError
 from ...codec_strings import check_codec
 from .device import OnDevice, Quantizer
+from .histories import compare_histories
 from .module import copied
 from .states import traffic_saved
 from .transport import Transport
@@ -163,6 +164,7 @@ class Group:
                     self._quantizable[i] = name
             tensors.append(exchange.Tensor(word, n, residual=self._host.get(i)))
         self.allreduce = exchange.AllReduce(config, rank, tensors)
+        self._compared = False  # with other ranks, before the first step
         self._choose_place(config.push or "")
 
     @property
@@ -186,7 +188,10 @@ class Group:
             clock: Clock, weight: float = 1.0) -> None:
         """A step. gradients: a tensor for each name; None: this rank is not in the round. out: for the means, on the
         CPU, perhaps the gradients. weight: of the gradients in the mean. StepError: the step failed on all ranks, out
-        is not written."""
+        is not written. ValueError: before the first step, if ranks go on from states of different runs."""
+        if not self._compared:
+            compare_histories(transport, [self.allreduce])
+            self._compared = True
         with clock.coding("compress"):
             if self._on_device is not None and gradients is not None:
                 push = self._on_device.push(gradients, weight)
@@ -266,3 +271,4 @@ class Group:
         """states: of this group, of one rank or of all, that check_states() took. lost: others may be missing."""
         with self._on_host():
             self.allreduce.load_checked([state["state"] for state in states], lost)
+        self._compared = False

@@ -187,8 +187,9 @@ def states_for(states: Any, kind: Kind, transport: Transport, lost: Optional[boo
     world = found[0]["world"]
     if any(state["world"] != world for state in found):
         raise ValueError("the states are of runs on different numbers of ranks")
-    if not 0 <= found[0]["rank"] <= found[-1]["rank"] < world:
-        raise ValueError(f"a state is damaged: it is of rank {found[-1]['rank']} of {world}")
+    for end in found[0], found[-1]:
+        if not 0 <= end["rank"] < world:
+            raise ValueError(f"a state is damaged: it is of rank {end['rank']} of {world}")
     for before, state in zip(found, found[1:]):
         if before["rank"] == state["rank"]:
             raise ValueError(f"the state of rank {state['rank']} is given twice")

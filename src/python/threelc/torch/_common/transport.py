@@ -13,6 +13,7 @@ from __future__ import annotations
 import ctypes
 import json
 import time
+import traceback
 from collections import deque
 from contextlib import contextmanager, suppress
 from datetime import timedelta
@@ -139,6 +140,7 @@ class Transport:
             yield
         except BaseException as error:
             seconds = time.monotonic() - start
+            traceback.clear_frames(error.__traceback__)  # PyTorch's have the group, and would keep it after abort()
             time.sleep(_UNTIL_FREE)
             if not isinstance(error, RuntimeError) or isinstance(error, NotImplementedError):
                 raise

@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any, Dict, List, Mapping, Sequence
 
 from ... import exchange
+from .._common.histories import compare_histories
 from .._common.states import Names, Optionally
+from .._common.transport import Transport
 from .buckets import Bucket
+from .places import Place
 
 # One bucket is saved as before there were several.
 BUCKETS = {"worker": Mapping, "server": Optionally(Mapping),
@@ -22,7 +25,7 @@ def saved_buckets(buckets: Sequence[Bucket]) -> Dict[str, Any]:
     return {"worker": saved[0]["worker"], "server": saved[0]["server"], "buckets": None}
 
 
-def are_same_buckets(buckets: Sequence[Bucket], state: Mapping[str, Any]) -> bool:
+def _are_same_buckets(buckets: Sequence[Bucket], state: Mapping[str, Any]) -> bool:
     """Whether the state is of a rank with these buckets."""
     saved = state.get("buckets")
     return len(buckets) == 1 if saved is None else [b.names for b in buckets] == [list(b["names"]) for b in saved]
@@ -51,6 +54,31 @@ def load_buckets(buckets: Sequence[Bucket], workers: Sequence[Mapping[str, Any]]
         bucket.worker.load_checked(_of(workers, "worker"), lost)
         if bucket.server is not None:
             bucket.server.load_checked(_of(servers, "server"))
+
+
+def states_of_servers(states: Sequence[Dict[str, Any]], servers: int, rank: int, buckets: Sequence[Bucket],
+                      places: Sequence[Place]) -> List[Dict[str, Any]]:
+    """Those that the server of this rank needs: its own, or, if there were more or fewer servers or other buckets,
+    those of all. servers, places: here."""
+    count = states[0]["servers"]
+    found = sorted((state for state in states if state["rank"] < count), key=lambda state: int(state["rank"]))
+    own = [state for state in found if state["rank"] == rank]
+    same = _are_same_buckets(buckets, states[0]) and all(
+        [tuple(place) for place in state["places"]] == places for state in own)
+    if count == servers and same:
+        if not own:
+            raise ValueError(f"the state of server {rank} is needed: it holds a part of the model")
+        return own
+    if len(found) != count or any(state["rank"] != i for i, state in enumerate(found)):
+        raise ValueError(f"{count} servers were saved, here are {servers}{'' if same else ', with other buckets'}: the "
+                         "states of all are needed")
+    return found
+
+
+def compare_buckets(transport: Transport, buckets: Sequence[Bucket]) -> None:
+    """compare_histories() of their objects."""
+    compare_histories(transport, [bucket.worker for bucket in buckets],
+                      [[] if bucket.server is None else [bucket.server] for bucket in buckets])
 
 
 def _of(states: Sequence[Mapping[str, Any]], kind: str) -> List[Any]:

@@ -36,7 +36,7 @@ from .._common.states import (MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, c
                               states_for)
 from .._common.transport import Transport
 from .backup import BackupMail
-from .bucket_states import BUCKETS, are_same_buckets, check_buckets, load_buckets, saved_buckets
+from .bucket_states import BUCKETS, check_buckets, compare_buckets, load_buckets, saved_buckets, states_of_servers
 from .buckets import Bucket, in_buckets, spread
 from .mail import Mail
 from .overlap import Overlap
@@ -111,6 +111,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._buckets = [Bucket(config if bucket_mb is None else spread(config, some), transport.rank, some, as_weights,
                                 keeps, weights, i % servers)
                          for i, some in enumerate(in_buckets(sizes, bucket_mb))]
+        self._compared = False  # states, with those of other ranks, before the first push
         self._sent = 0  # buckets in this step
         self._answered: Deque[Bucket] = deque()  # whose answers are to be taken
         self._failure: Optional[StepError] = None  # of a step, to be raised
@@ -235,6 +236,9 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         return weight
 
     def _push(self, bucket: Bucket, gradients: List[torch.Tensor], weight: float) -> None:
+        if not self._compared:
+            self._compared = True
+            self._runner.put(self._compare)
         self._sent += 1
         self._float_bytes += ring_bytes(gradients, self._transport.world)
         if self._moments.active:
@@ -243,6 +247,14 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         bucket.values = gradients
         bucket.go_as_floats(self._steps < self._warmup_steps)
         self._runner.put(partial(bucket.push, weight, self._mail, self._clock))
+
+    def _compare(self) -> None:
+        """ValueError, on all ranks: they went on from states of different runs."""
+        try:
+            compare_buckets(self._transport, self._buckets)
+        except ValueError:
+            self._compared = False
+            raise
 
     def _begin_answers(self) -> None:
         """All pushes have come: the optimizer's step, and answers, first to what the next forward pass reads first."""
@@ -462,7 +474,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         every = listed_states(states, self._kind)
         found = states_for(every, self._kind, self._transport, lost)
         check_made(self._kind, found, self._made, map(size_of, self._parameters.values()))
-        servers = self._of_servers(every) if self._transport.rank < self._servers else []
+        servers = [] if self._transport.rank >= self._servers else states_of_servers(
+            every, self._servers, self._transport.rank, self._buckets, self._places())
         masters = found[0]["masters"]
         for name, master in self._masters.items():
             if name not in masters or masters[name].shape != master.shape:
@@ -473,6 +486,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             self.optimizer, self._parts, self._places(),
             [(state["places"], state["optimizer"]) for state in servers or found]))
         load_buckets(self._buckets, found, servers, lost)
+        self._compared = False
         self._moments.load(found)
         self._masters = {name: masters[name].clone() for name in self._masters}
         for part, values in zip(self._parts, parts):
@@ -481,20 +495,3 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._late = sum(state.get("late") or 0 for state in found
                          if state["rank"] % self._transport.world == self._transport.rank)
         self._load_traffic(found)
-
-    def _of_servers(self, states: Sequence[Dict[str, Any]]) -> List[Dict[str, Any]]:
-        """Those that this server needs: its own, or, if there were more or fewer servers or other buckets, those of
-        all."""
-        count = states[0]["servers"]
-        found = sorted((state for state in states if state["rank"] < count), key=lambda state: int(state["rank"]))
-        own = [state for state in found if state["rank"] == self._transport.rank]
-        same = are_same_buckets(self._buckets, states[0]) and all(
-            [tuple(place) for place in state["places"]] == self._places() for state in own)
-        if count == self._servers and same:
-            if not own:
-                raise ValueError(f"the state of server {self._transport.rank} is needed: it holds a part of the model")
-            return own
-        if len(found) != count or any(state["rank"] != i for i, state in enumerate(found)):
-            raise ValueError(f"{count} servers were saved, here are {self._servers}"
-                             f"{'' if same else ', with other buckets'}: the states of all are needed")
-        return found

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""Fragments of LocalSteps, without ranks: their rounds, and what states have of these."""
+import itertools
+import unittest
+
+import threelc.torch
+import torch
+from threelc.torch._local.fragment import Fragment, Round
+
+
+class Fragments(unittest.TestCase):
+    def test_a_failure_in_a_state(self):
+        """What a round under way has found goes on as it was."""
+        config = threelc.exchange.Config(workers=2)
+        one, two = (Fragment({"w": torch.zeros(3)}, config, 0, None, 0, 0, None) for _ in range(2))
+        outcome = threelc.exchange.Outcome(
+            status=threelc.Status.STEP, cause=threelc.Status.NONFINITE, step=3, rank=1, tensor=0, taken=None,
+            unknown=0, missing=0, sentence="rank 1 has a NaN")
+        for failure in None, threelc.StepError(threelc.Status.STEP, outcome.sentence, outcome):
+            one.round = Round(5, 8, True, [torch.ones(3)], {"seen": torch.ones(1)}, {}, failure, done=True)
+            one.in_weights, one.rounds = 0.25, 5
+            two.load_round(one.state_dict(), True)
+            self.assertEqual((two.rounds, two.in_weights, two.at_start), (5, 0.25, True))
+            self.assertEqual((two.round.number, two.round.ends, two.round.takes_part, two.round.merged),
+                             (5, 8, False, {}))
+            self.assertTrue(two.round.means[0].equal(torch.ones(3)) and two.round.buffers["seen"].item() == 1)
+            self.assertEqual(two.round.failure and two.round.failure.outcome, failure and outcome)
+            self.assertEqual((two.take().number, two.round), (5, None))
+        for share, same, at_start in itertools.product((0.0, 0.25), (True, False), (True, False)):
+            one.in_weights, one.at_start = share, at_start
+            two.load_round(one.state_dict(), same)
+            self.assertEqual({two.at_start, two.placed}, {share > 0 and (at_start or not same)})
+        two.round = Round(5, 8, True, [], {})  # whose exchange has ended without results
+        with self.assertRaisesRegex(RuntimeError, "the exchange of round 5 has failed"):
+            two.take()
+
+    def test_two_dense_rounds(self):
+        fragment = Fragment({"w": torch.zeros(3)}, threelc.exchange.Config(workers=2), 0, None, 2, 0, None)
+        for rounds, dense in (1, True), (2, True), (3, False), (4, False):
+            fragment.rounds = rounds
+            group = fragment._group_of_round(0)
+            self.assertEqual((fragment.dense, group is not fragment.group), (dense, dense))
+
+
+if __name__ == "__main__":
+    unittest.main()
