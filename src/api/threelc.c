@@ -58,12 +58,17 @@ int tlc_isa_supported(tlc_isa isa)
 
 /* ---- encode ------------------------------------------------------------------------------------------------------ */
 
-/* parallel: a copy of the context's; NULL: the job is not for threads. */
+static tlc_input context_input(const tlc_ctx *ctx, const void *grad)
+{
+    return (tlc_input){.k = ctx->kernels, .dtype = ctx->dtype, .grad = grad, .residual = ctx->residual};
+}
+
+/* parallel: a copy of the context's. */
 static tlc_job context_job(const tlc_ctx *ctx, const void *grad, const tlc_parallel *parallel)
 {
     return (tlc_job){
         .codec = &ctx->codec,
-        .input = {.k = ctx->kernels, .dtype = ctx->dtype, .grad = grad, .residual = ctx->residual},
+        .input = context_input(ctx, grad),
         .n = ctx->n,
         .random = {ctx->seed, ctx->step, 0},
         .scratch = ctx->scratch,
@@ -76,7 +81,7 @@ static tlc_job context_job(const tlc_ctx *ctx, const void *grad, const tlc_paral
 /* Says which value could not be sent or accumulated. It may be far away, so only calls that fail look for it. */
 static void say_nonfinite(const tlc_ctx *ctx, const void *grad)
 {
-    const tlc_input input = context_job(ctx, grad, NULL).input;
+    const tlc_input input = context_input(ctx, grad);
     const tlc_nonfinite found = tlc_nonfinite_find(&input, ctx->n, ctx->assume_finite);
     const char *sum = !input.residual ? "the gradient" : grad ? "residual + gradient" : "the residual";
     tlc_text w = tlc_ctx_text(ctx);
@@ -180,39 +185,35 @@ static tlc_status null_argument(tlc_text *w, const char *name, const char *size,
     return TLC_FAIL(w, TLC_ERR_PARAM, "%s is NULL, but %s is %zu", name, size, count);
 }
 
-/* Checks the whole frame, then decodes it. The options were read. name: of the output. */
-static tlc_status decode(decoding *d, const void *src, size_t len, tlc_output *output, const char *name, size_t n)
+/* Checks the whole frame and what comes with it. The options were read. name: of the output. */
+static tlc_status check_frame(decoding *d, tlc_frame *f, const tlc_message *frame, const void *out, const char *name,
+                              size_t n)
 {
-    tlc_threads threads;
-    tlc_frame f;
     tlc_status status;
 
-    if (!src && len)
-        return null_argument(&d->why, "src", "len", len);
-    if (!output->out && n)
+    if (!frame->data && frame->len)
+        return null_argument(&d->why, "src", "len", frame->len);
+    if (!out && n)
         return null_argument(&d->why, name, "n", n);
     if (!d->k)
         return tlc_isa_check(d->options.isa, &d->why);
-    output->k = d->k;
-    status = tlc_frame_read(&f, src, len, &n, 1);
-    if (!status && !tlc_decode_check(d->k, &f))
+    status = tlc_frame_read(f, frame->data, frame->len, &n, 1);
+    if (!status && !tlc_decode_check(d->k, f))
         status = TLC_ERR_CORRUPT;
-    if (status) {
-        tlc_frame_say_fault(&d->why, &f, src, len, &n);
-        return status;
-    }
-    if (output->mode == TLC_OUTPUT_MASK && !f.codec.quantizer->quantize->has_zero)
-        return TLC_FAIL(&d->why, TLC_ERR_UNSUPPORTED, "a frame of codec \"%s\" has no mask: none of its values is 0",
-                        f.codec.quantizer->name);
-    const tlc_message message = {src, len};
-    const tlc_many many = {d->k, &message, &output->weight, 1, output->out, n, 1, &d->options.parallel};
+    if (status)
+        tlc_frame_say_fault(&d->why, f, frame->data, frame->len, &n);
+    return status;
+}
+
+/* Decodes a frame that was checked. */
+static void decode(decoding *d, const tlc_frame *f, tlc_output *output)
+{
+    tlc_threads threads;
+
+    output->k = d->k;
     tlc_threads_enter(&threads, &d->options.parallel);
-    if (output->mode == TLC_OUTPUT_ADD && d->options.from_zero)
-        tlc_many_add(&many);
-    else
-        tlc_decode_frame(&f, output, &d->options.parallel);
+    tlc_decode_frame(f, output, &d->options.parallel);
     tlc_threads_leave(&threads);
-    return TLC_OK;
 }
 
 tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, void *out, size_t n,
@@ -220,12 +221,17 @@ tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, void *ou
 {
     tlc_output output = {.mode = TLC_OUTPUT_WRITE, .dtype = dtype, .out = out};
     decoding d;
+    tlc_frame f;
     tlc_status status = decode_options(&d, opt);
 
     output.bypass = n >= tlc_cpu_uncached_threshold() / tlc_dtype_size(dtype);
     if (!status && !tlc_dtype_valid(dtype))
         status = tlc_dtype_check(dtype, &d.why);
-    return status ? status : decode(&d, src, len, &output, "out", n);
+    if (!status)
+        status = check_frame(&d, &f, &(tlc_message){src, len}, out, "out", n);
+    if (!status)
+        decode(&d, &f, &output);
+    return status;
 }
 
 static tlc_status weight_fails(tlc_text *w, float weight)
@@ -233,16 +239,34 @@ static tlc_status weight_fails(tlc_text *w, float weight)
     return TLC_FAIL(w, TLC_ERR_PARAM, "weight is %s: a finite number", tlc_nonfinite_name(weight));
 }
 
+static void add_many(const tlc_many *many, tlc_parallel *parallel)
+{
+    tlc_threads threads;
+
+    tlc_threads_enter(&threads, parallel);
+    tlc_many_add(many);
+    tlc_threads_leave(&threads);
+}
+
 tlc_status tlc_decompress_add(const void *src, size_t len, float weight, float *sum, size_t n,
                               const tlc_decode_options *opt)
 {
-    tlc_output output = {.mode = TLC_OUTPUT_ADD, .dtype = TLC_F32, .out = sum, .weight = weight};
+    const tlc_message message = {src, len};
     decoding d;
+    tlc_frame f;
     tlc_status status = decode_options(&d, opt);
 
     if (!status && !tlc_finite(weight))
         status = weight_fails(&d.why, weight);
-    return status ? status : decode(&d, src, len, &output, "sum", n);
+    if (!status)
+        status = check_frame(&d, &f, &message, sum, "sum", n);
+    if (status)
+        return status;
+    if (d.options.from_zero)
+        add_many(&(tlc_many){d.k, &message, &weight, 1, sum, n, 1, &d.options.parallel}, &d.options.parallel);
+    else
+        decode(&d, &f, &(tlc_output){.mode = TLC_OUTPUT_ADD, .dtype = TLC_F32, .out = sum, .weight = weight});
+    return TLC_OK;
 }
 
 /* Says why tlc_many_check refused frame i. */
@@ -265,7 +289,6 @@ tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weigh
 {
     tlc_many m = {.frames = frames, .weights = weights, .count = count, .sum = sum, .n = n};
     size_t at_fault = count;
-    tlc_threads threads;
     decoding d;
     tlc_status status = decode_options(&d, opt);
 
@@ -283,11 +306,9 @@ tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weigh
         if (status && frames && d.why.cap)
             say_frame(&d.why, &m, at_fault);
     }
-    if (!status) {
-        tlc_threads_enter(&threads, &d.options.parallel);
-        tlc_many_add(&m);
-        tlc_threads_leave(&threads);
-    } else if (bad)
+    if (!status)
+        add_many(&m, &d.options.parallel);
+    else if (bad)
         *bad = at_fault;
     return status;
 }
@@ -296,9 +317,18 @@ tlc_status tlc_mask(const void *src, size_t len, float *momentum, size_t n, cons
 {
     tlc_output output = {.mode = TLC_OUTPUT_MASK, .dtype = TLC_F32, .out = momentum};
     decoding d;
+    tlc_frame f;
     tlc_status status = decode_options(&d, opt);
 
-    return status ? status : decode(&d, src, len, &output, "momentum", n);
+    if (!status)
+        status = check_frame(&d, &f, &(tlc_message){src, len}, momentum, "momentum", n);
+    if (status)
+        return status;
+    if (!f.codec.quantizer->quantize->has_zero)
+        return TLC_FAIL(&d.why, TLC_ERR_UNSUPPORTED, "a frame of codec \"%s\" has no mask: none of its values is 0",
+                        f.codec.quantizer->name);
+    decode(&d, &f, &output);
+    return TLC_OK;
 }
 
 /* ---- what a frame is --------------------------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
 
 const char *tlc_dtype_name(tlc_dtype dtype)
 {
-    static const char *const name[] = {
+    static const char name[][8] = {
         [TLC_F32] = "f32",         [TLC_F16] = "f16",         [TLC_BF16] = "bf16", [TLC_F8_E4M3] = "f8_e4m3",
         [TLC_F8_E5M2] = "f8_e5m2", [TLC_F4_E2M1] = "f4_e2m1", [TLC_U8] = "u8",     [TLC_U4] = "u4",
         [TLC_I32] = "i32",         [TLC_I64] = "i64",         [TLC_F64] = "f64",
@@ -14,7 +14,7 @@ const char *tlc_dtype_name(tlc_dtype dtype)
 
 const char *tlc_isa_name(tlc_isa isa)
 {
-    static const char *const name[] = {
+    static const char name[][8] = {
         [TLC_ISA_AUTO] = "auto",     [TLC_ISA_SCALAR] = "scalar", [TLC_ISA_AVX2] = "avx2",
         [TLC_ISA_AVX512] = "avx512", [TLC_ISA_NEON] = "neon",
     };

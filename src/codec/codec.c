@@ -9,21 +9,14 @@
 #define STAGE_ADDRESS(name) &tlc_stage_##name,
 static const tlc_stage *const stages[] = {TLC_STAGES(STAGE_ADDRESS)};
 
-static const tlc_short_name short_names[] = {
-    {"3lc", "ternary+quartic+zerorun", "3LC", "Lim, Andersen, Kaminsky, 3LC, 2018", TLC_ARE_BUILT(TLC_WITH_3LC)},
-    {"3lc-golomb", "ternary+golomb", "the values of 3LC in about half the bytes",
-     "Lim, Andersen, Kaminsky, 3LC, 2018, with Sattler et al., Sparse Binary Compression, 2018",
-     TLC_ARE_BUILT(TLC_WITH_3LC_GOLOMB)},
-    {"sbc", "sparse-binary+golomb", "Sparse Binary Compression",
-     "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018", TLC_ARE_BUILT(TLC_WITH_SBC)},
-};
+#define SHORT_NAME(name, list, parts, meaning, source) {name, list, TLC_ARE_BUILT(parts)},
+static const tlc_short_name short_names[] = {TLC_SHORT_NAMES(SHORT_NAME)};
 
 const tlc_param tlc_codec_block = {
     .key = "block",
     .least = 1,
     .below = (double)TLC_BLOCK_MAX + 1,
     .range = "whole, 1 to 268435456, off if not given",
-    .meaning = "values in a block; each block has its own scales and payload",
 };
 
 const tlc_stage *tlc_codec_stage(size_t i)
@@ -142,40 +135,33 @@ int tlc_codec_from_ids(tlc_codec *codec, int *fallback, const uint8_t ids[2])
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
-static size_t put_text(char *to, const char *text)
-{
-    memcpy(to, text, strlen(text));
-    return strlen(text);
-}
-
 /* Writes ":key=value", or ",key=value" for all but the first. */
-static size_t put_param(char *to, const tlc_param *param, double value, int *others)
+static void put_param(tlc_text *w, const tlc_param *param, double value, char *separator)
 {
-    size_t at = put_text(to, *others ? "," : ":");
+    const size_t number = (size_t)value;
 
-    *others = 1;
-    at += put_text(to + at, param->key);
-    at += put_text(to + at, "=");
-    return at +
-           (param->words ? put_text(to + at, param->words[(size_t)value]) : tlc_put_number(to + at, (uint64_t)value));
+    tlc_text_put(w, separator, 1);
+    *separator = ',';
+    if (param->words)
+        tlc_text_format(w, "%s=%s", param->key, param->words[number]);
+    else
+        tlc_text_format(w, "%s=%zu", param->key, number);
 }
 
 void tlc_codec_describe(const tlc_codec *codec, char text[TLC_CODEC_TEXT])
 {
     const tlc_stage *rest[] = {codec->packer, codec->shrinker};
-    size_t at = put_text(text, codec->quantizer->name);
-    int others = 0;
+    tlc_text w = tlc_text_in(text, TLC_CODEC_TEXT);
+    char separator = ':';
 
+    tlc_text_say(&w, codec->quantizer->name);
     for (size_t i = 0; i < codec->quantizer->param_count; i++) {
         const tlc_param *param = &codec->quantizer->params[i];
         if (param->wire_bits && (codec->params[i] < param->fallback || codec->params[i] > param->fallback))
-            at += put_param(text + at, param, codec->params[i], &others);
+            put_param(&w, param, codec->params[i], &separator);
     }
     if (codec->block)
-        at += put_param(text + at, &tlc_codec_block, (double)codec->block, &others);
-    for (size_t i = 0; i < COUNT(rest) && rest[i]; i++) {
-        at += put_text(text + at, "+");
-        at += put_text(text + at, rest[i]->name);
-    }
-    text[at] = 0;
+        put_param(&w, &tlc_codec_block, (double)codec->block, &separator);
+    for (size_t i = 0; i < COUNT(rest) && rest[i]; i++)
+        tlc_text_format(&w, "+%s", rest[i]->name);
 }

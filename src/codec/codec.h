@@ -26,9 +26,17 @@ typedef struct tlc_codec {
 /* ---- the registry ------------------------------------------------------------------------------------------------ */
 
 typedef struct tlc_short_name {
-    const char *name, *list, *meaning, *source;
+    const char *name, *list;
     int built; /* are all its stages? */
 } tlc_short_name;
+
+/* All short names: the name, its list, its parts in common/built.h, what tlc_codec_list says of it, and its papers. */
+#define TLC_SHORT_NAMES(NAME)                                                                                          \
+    NAME("3lc", "ternary+quartic+zerorun", TLC_WITH_3LC, "3LC", "Lim, Andersen, Kaminsky, 3LC, 2018")                  \
+    NAME("3lc-golomb", "ternary+golomb", TLC_WITH_3LC_GOLOMB, "the values of 3LC in about half the bytes",             \
+         "Lim, Andersen, Kaminsky, 3LC, 2018, with Sattler et al., Sparse Binary Compression, 2018")                   \
+    NAME("sbc", "sparse-binary+golomb", TLC_WITH_SBC, "Sparse Binary Compression",                                     \
+         "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018")
 
 /* Stage i and short name i; NULL if there are no more. Those that are not built have a name and what the header of
  * frames needs. */
@@ -45,13 +53,15 @@ void tlc_codec_fill(tlc_codec *codec, const tlc_stage *quantizer, const tlc_stag
 /* How the codec packs members. NULL: the payload has no positions. */
 static inline const tlc_positions *tlc_codec_positions(const tlc_codec *codec)
 {
+    if (!TLC_IS_BUILT(TLC_WITH_MEMBERS))
+        return NULL;
     return codec->packer ? codec->packer->positions : codec->quantizer->positions;
 }
 
 /* The packer of symbols, which may be the fallback of the list's packer. NULL: there is none. */
 static inline const tlc_packer *tlc_codec_symbol_packer(const tlc_codec *codec)
 {
-    const tlc_stage *stage = codec->packer && codec->packer->positions ? codec->packer->fallback : codec->packer;
+    const tlc_stage *stage = codec->packer && tlc_codec_positions(codec) ? codec->packer->fallback : codec->packer;
     return stage ? stage->pack : NULL;
 }
 

@@ -6,33 +6,33 @@
 #include "codec.h"
 #include "nearest.h"
 
-static void say_stage(tlc_text *w, const tlc_stage *stage)
-{
-    tlc_text_quoted(w, stage->name, strlen(stage->name));
-}
-
 static const char *kind_words(unsigned kinds)
 {
-    switch (kinds) {
-    case TLC_KIND_FLOATS: return "floats";
-    case TLC_KIND_TERNARY: return "3-value symbols";
-    case TLC_KIND_BINARY: return "binary symbols";
-    case TLC_KIND_MEMBERS: return "members";
-    case TLC_KIND_TERNARY | TLC_KIND_BINARY | TLC_KIND_MEMBERS: return "3-value or binary symbols, or members";
-    case TLC_KIND_QUARTIC: return "quartic bytes";
-    default: return "bytes";
-    }
+    static const struct {
+        unsigned kinds;
+        const char *words;
+    } known[] = {
+        {TLC_KIND_FLOATS, "floats"},
+        {TLC_KIND_TERNARY, "3-value symbols"},
+        {TLC_KIND_BINARY, "binary symbols"},
+        {TLC_KIND_MEMBERS, "members"},
+        {TLC_KIND_TERNARY | TLC_KIND_BINARY | TLC_KIND_MEMBERS, "3-value or binary symbols, or members"},
+        {TLC_KIND_QUARTIC, "quartic bytes"},
+        {TLC_KIND_BYTES, "bytes"},
+    };
+    size_t i = 0;
+
+    while (known[i].kinds != kinds && known[i].kinds != TLC_KIND_BYTES)
+        i++;
+    return known[i].words;
 }
 
 /* ---- what is wrong ----------------------------------------------------------------------------------------------- */
 
 static void say_nearest(tlc_text *w, const tlc_nearest *nearest)
 {
-    if (!nearest->word)
-        return;
-    tlc_text_say(w, " (did you mean ");
-    tlc_text_say(w, nearest->word);
-    tlc_text_say(w, "?)");
+    if (nearest->word)
+        tlc_text_format(w, " (did you mean %s?)", nearest->word);
 }
 
 static void say_all_names(tlc_text *w)
@@ -41,14 +41,10 @@ static void say_all_names(tlc_text *w)
     const tlc_stage *stage;
 
     tlc_text_say(w, "; there are ");
-    for (size_t i = 0; (known = tlc_codec_built_name(i)) != NULL; i++) {
-        tlc_text_say(w, known->name);
-        tlc_text_say(w, ", ");
-    }
-    for (size_t i = 0; (stage = tlc_codec_built_stage(i)) != NULL; i++) {
-        tlc_text_say(w, stage->name);
-        tlc_text_say(w, tlc_codec_built_stage(i + 1) ? ", " : "");
-    }
+    for (size_t i = 0; (known = tlc_codec_built_name(i)) != NULL; i++)
+        tlc_text_format(w, "%s, ", known->name);
+    for (size_t i = 0; (stage = tlc_codec_built_stage(i)) != NULL; i++)
+        tlc_text_format(w, tlc_codec_built_stage(i + 1) ? "%s, " : "%s", stage->name);
 }
 
 /* The nearest name, and all names if they fit: a list that is cut would look complete. */
@@ -71,15 +67,10 @@ static void say_names(tlc_text *w, tlc_nearest nearest)
 
 static void say_mismatch(tlc_text *w, const tlc_codec_error *e)
 {
-    say_stage(w, e->stage);
-    tlc_text_say(w, " takes ");
-    tlc_text_say(w, kind_words(e->stage->takes));
-    tlc_text_say(w, ", but ");
-    if (e->before) {
-        say_stage(w, e->before);
-        tlc_text_say(w, " before it gives ");
-        tlc_text_say(w, kind_words(e->before->gives));
-    } else
+    tlc_text_format(w, "\"%s\" takes %s, but ", e->stage->name, kind_words(e->stage->takes));
+    if (e->before)
+        tlc_text_format(w, "\"%s\" before it gives %s", e->before->name, kind_words(e->before->gives));
+    else
         tlc_text_say(w, "a codec starts from floats");
 }
 
@@ -89,23 +80,17 @@ static void say_open_end(tlc_text *w, const tlc_codec_error *e)
     const char *before = "; add ";
     const tlc_stage *next;
 
-    say_stage(w, e->stage);
-    tlc_text_say(w, " gives ");
-    tlc_text_say(w, kind_words(e->stage->gives));
-    tlc_text_say(w, ", which is not a frame yet");
+    tlc_text_format(w, "\"%s\" gives %s, which is not a frame yet", e->stage->name, kind_words(e->stage->gives));
     for (size_t i = 0; (next = tlc_codec_built_stage(i)) != NULL; i++)
         if (next->takes & e->stage->gives) {
-            tlc_text_say(w, before);
-            tlc_text_say(w, "+");
-            tlc_text_say(w, next->name);
+            tlc_text_format(w, "%s+%s", before, next->name);
             before = " or ";
         }
 }
 
 static void say_key(tlc_text *w, const tlc_codec_error *e, tlc_nearest nearest)
 {
-    say_stage(w, e->stage);
-    tlc_text_say(w, " has no such parameter");
+    tlc_text_format(w, "\"%s\" has no such parameter", e->stage->name);
     if (!e->stage->quantize)
         return;
     for (size_t i = 0; i < e->stage->param_count; i++)
@@ -113,18 +98,14 @@ static void say_key(tlc_text *w, const tlc_codec_error *e, tlc_nearest nearest)
     tlc_nearest_offer(&nearest, tlc_codec_block.key);
     say_nearest(w, &nearest);
     tlc_text_say(w, "; it has ");
-    for (size_t i = 0; i < e->stage->param_count; i++) {
-        tlc_text_say(w, e->stage->params[i].key);
-        tlc_text_say(w, ", ");
-    }
+    for (size_t i = 0; i < e->stage->param_count; i++)
+        tlc_text_format(w, "%s, ", e->stage->params[i].key);
     tlc_text_say(w, tlc_codec_block.key);
 }
 
 static void say_range(tlc_text *w, const tlc_param *param, tlc_nearest nearest)
 {
-    tlc_text_say(w, param->key);
-    tlc_text_say(w, " is ");
-    tlc_text_say(w, param->range);
+    tlc_text_format(w, "%s is %s", param->key, param->range);
     for (size_t i = 0; param->words && param->words[i]; i++)
         tlc_nearest_offer(&nearest, param->words[i]);
     say_nearest(w, &nearest);
@@ -134,9 +115,7 @@ static void say_error(tlc_text *w, const char *codec, const tlc_codec_error *e)
 {
     const tlc_nearest nearest = tlc_nearest_to(codec + e->at, e->len);
 
-    tlc_text_say(w, "at ");
-    tlc_text_number(w, e->at);
-    tlc_text_say(w, ": ");
+    tlc_text_format(w, "at %zu: ", e->at);
     if (e->reason != TLC_CODEC_TOO_LONG && e->reason != TLC_CODEC_OPEN_END && e->reason != TLC_CODEC_MISMATCH) {
         tlc_text_quoted(w, codec + e->at, e->len);
         tlc_text_say(w, ": ");
@@ -204,6 +183,17 @@ tlc_status tlc_codec_check(const char *codec, char *message, size_t cap)
 _Static_assert(sizeof((tlc_codec_entry *)0)->param / sizeof(tlc_codec_param) >= TLC_MAX_PARAMS,
                "an entry holds them all");
 
+#define WORDS_ADDRESS(name) &tlc_words_##name,
+static const tlc_stage_words *words_of(const tlc_stage *stage)
+{
+    static const tlc_stage_words *const words[] = {TLC_STAGES(WORDS_ADDRESS)};
+    size_t i = 0;
+
+    while (tlc_codec_stage(i) != stage)
+        i++;
+    return words[i];
+}
+
 static void describe_quantizer(tlc_codec_entry *entry, const tlc_stage *stage)
 {
     const tlc_quantizer *q = stage->quantize;
@@ -213,11 +203,14 @@ static void describe_quantizer(tlc_codec_entry *entry, const tlc_stage *stage)
     entry->sparse = q->makes == TLC_MAKES_MEMBERS;
     entry->param_count = stage->param_count;
     for (size_t i = 0; i < stage->param_count; i++)
-        entry->param[i] = (tlc_codec_param){stage->params[i].key, stage->params[i].range, stage->params[i].meaning};
+        entry->param[i] = (tlc_codec_param){stage->params[i].key, stage->params[i].range, words_of(stage)->params[i]};
 }
 
+#define MEANING_AND_SOURCE(name, list, parts, meaning, source) {meaning, source},
 static void describe_short_name(tlc_codec_entry *entry, const tlc_short_name *known)
 {
+    static const char *const words[][2] = {TLC_SHORT_NAMES(MEANING_AND_SOURCE)};
+    const size_t i = (size_t)(known - tlc_codec_short_name(0));
     tlc_codec codec;
 
     entry->kind = TLC_ENTRY_SHORT_NAME;
@@ -226,8 +219,8 @@ static void describe_short_name(tlc_codec_entry *entry, const tlc_short_name *kn
     entry->list = known->list;
     entry->takes = kind_words(TLC_KIND_FLOATS);
     entry->gives = kind_words(TLC_KIND_BYTES);
-    entry->meaning = known->meaning;
-    entry->source = known->source;
+    entry->meaning = words[i][0];
+    entry->source = words[i][1];
     if (!tlc_codec_parse(&codec, known->name, strlen(known->name), NULL))
         describe_quantizer(entry, codec.quantizer);
 }
@@ -239,8 +232,8 @@ static void describe_stage(tlc_codec_entry *entry, const tlc_stage *stage)
     entry->name = stage->name;
     entry->takes = kind_words(stage->takes);
     entry->gives = kind_words(stage->gives);
-    entry->meaning = stage->meaning;
-    entry->source = stage->source ? stage->source : "";
+    entry->meaning = words_of(stage)->meaning;
+    entry->source = words_of(stage)->source ? words_of(stage)->source : "";
     if (stage->quantize)
         describe_quantizer(entry, stage);
 }

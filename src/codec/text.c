@@ -3,7 +3,8 @@
 
 enum { DOTS = 3 }; /* characters that show that a text is cut */
 
-size_t tlc_put_number(char *to, uint64_t value)
+/* Writes at most 20 decimal digits without a NUL; returns how many. */
+static size_t put_number(char *to, uint64_t value)
 {
     char digits[20];
     size_t d = sizeof digits;
@@ -55,7 +56,7 @@ void tlc_text_cut(tlc_text *w, size_t at)
 void tlc_text_number(tlc_text *w, uint64_t number)
 {
     char digits[20];
-    size_t len = tlc_put_number(digits, number);
+    size_t len = put_number(digits, number);
 
     tlc_text_put(w, digits, len);
 }
@@ -111,30 +112,33 @@ static void put_positive(tlc_text *w, double number)
         rounded /= 10;
         exponent++;
     }
-    (void)tlc_put_number(digits, rounded);
+    (void)put_number(digits, rounded);
     put_decimal(w, digits, exponent);
 }
 
-void tlc_text_real(tlc_text *w, double number)
+tlc_real tlc_text_real(double number)
 {
     const uint64_t infinite = UINT64_C(0x7ff) << 52, sign = UINT64_C(1) << 63;
+    tlc_real real;
+    tlc_text w = tlc_text_in(real.text, sizeof real.text);
     uint64_t bits;
 
     memcpy(&bits, &number, sizeof bits); /* a NaN is not compared, which may trap */
     if ((bits & ~sign) > infinite) {
-        tlc_text_say(w, "nan");
-        return;
+        tlc_text_say(&w, "nan");
+        return real;
     }
-    tlc_text_say(w, bits & sign ? "-" : "");
+    tlc_text_say(&w, bits & sign ? "-" : "");
     bits &= ~sign;
     if (!bits || bits == infinite) {
-        tlc_text_say(w, bits ? "inf" : "0");
-        return;
+        tlc_text_say(&w, bits ? "inf" : "0");
+        return real;
     }
     memcpy(&number, &bits, sizeof number);
     tlc_float_mode mode = tlc_float_enter();
-    put_positive(w, number);
+    put_positive(&w, number);
     tlc_float_leave(mode);
+    return real;
 }
 
 /* ---- formats ----------------------------------------------------------------------------------------------------- */
@@ -158,7 +162,6 @@ static const char *convert(tlc_text *w, const char *format, va_list *arguments)
     switch (*format) {
     case 'd': put_signed(w, va_arg(*arguments, int)); return format;
     case 'u': tlc_text_number(w, va_arg(*arguments, unsigned)); return format;
-    case 'g': tlc_text_real(w, va_arg(*arguments, double)); return format;
     case 's':
         text = va_arg(*arguments, const char *);
         while (len < most && text[len])

@@ -23,12 +23,11 @@ void tlc_text_put(tlc_text *w, const char *text, size_t len);
 void tlc_text_say(tlc_text *w, const char *text);
 void tlc_text_cut(tlc_text *w, size_t at); /* ends the text at an earlier place */
 void tlc_text_number(tlc_text *w, uint64_t number);
-void tlc_text_real(tlc_text *w, double number); /* up to 6 digits: 0.25, 1.5e+60, -inf, nan */
 
 /* Text of the caller. Bytes that are not printable become '?', because a terminal might obey them. */
 void tlc_text_quoted(tlc_text *w, const char *text, size_t len);
 
-/* The same with conversions of printf: %s, %.Ns, %d, %u, %zu, %llu and %g, and no others. Texts become printable as
+/* The same with conversions of printf: %s, %.Ns, %d, %u, %zu and %llu, and no others. Texts become printable as
  * above, without the quotes. The locale changes nothing. w NULL: nothing is written. */
 #if defined(__clang__)
 #define TLC_PRINTF(words, first) __attribute__((format(printf, words, first)))
@@ -38,8 +37,12 @@ void tlc_text_quoted(tlc_text *w, const char *text, size_t len);
 void tlc_text_format(tlc_text *w, const char *format, ...) TLC_PRINTF(2, 3);
 void tlc_text_vformat(tlc_text *w, const char *format, va_list arguments) TLC_PRINTF(2, 0);
 
-/* Writes at most 20 decimal digits without a NUL; returns how many. */
-size_t tlc_put_number(char *to, uint64_t value);
+/* A real number for %s, of up to 6 digits: 0.25, -1.5e+60, inf, nan. There is no %g, as programs whose sentences have
+ * no real numbers would link it. */
+typedef struct tlc_real {
+    char text[16];
+} tlc_real;
+tlc_real tlc_text_real(double number);
 
 /* Explains a status by a sentence, as tlc_text_format writes it, and is that status. */
 #define TLC_FAIL(w, status, ...) (tlc_text_format((w), __VA_ARGS__), (tlc_status)(status))

@@ -57,9 +57,6 @@ typedef struct tlc_coder {
     void (*decode)(const tlc_coding *c, tlc_place *place, size_t from, size_t to);
     /* Does decode() have a faster way if it is called once for all columns? NULL: no. */
     int (*is_slow_in_parts)(const tlc_coding *c);
-    /* decode() of payloads with equally many streams, which are added to the same sum, one after the other. NULL: call
-     * it for each. */
-    void (*decode_many)(const tlc_coding *const *c, tlc_place *places, size_t count, size_t from, size_t to);
 } tlc_coder;
 
 extern const tlc_coder tlc_coder_of_symbols, tlc_coder_of_members, tlc_coder_of_codes;
@@ -75,7 +72,7 @@ static inline const tlc_coder *tlc_coder_for(const tlc_codec *codec)
 static inline uint64_t tlc_unit_scratch(const tlc_codec *codec, uint64_t n)
 {
     const tlc_coder *coder = tlc_coder_for(codec);
-    return coder->scratch ? coder->scratch(codec, n) : 0;
+    return TLC_IS_BUILT(TLC_WITH_MEMBERS) && coder->scratch ? coder->scratch(codec, n) : 0;
 }
 
 static inline size_t tlc_columns(const tlc_coding *c)
@@ -85,6 +82,10 @@ static inline size_t tlc_columns(const tlc_coding *c)
 
 /* coder_codes.c: where the planes of a payload of n codes begin. Returns the payload's length. */
 uint64_t tlc_codes_planes(const tlc_layout *layout, uint64_t n, const uint8_t *payload, const uint8_t *planes[2]);
+
+/* unpack.c: decode() of payloads of symbols with equally many streams, which are added to the same sum, one after the
+ * other. It is no entry of tlc_coder, as programs that decode one frame at a time do not link it. */
+void tlc_unpack_many(const tlc_coding *const *c, tlc_place *places, size_t count, size_t from, size_t to);
 
 /* unpack.c: expands a shrunk array into dst, whose size is exactly that of the result. */
 void tlc_shrunk_expand(const tlc_shrinker *shrinker, const tlc_kernels *k, const uint8_t *src, size_t len,

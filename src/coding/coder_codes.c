@@ -16,7 +16,9 @@ static tlc_layout layout_of(const tlc_coding *c)
 {
     tlc_layout layout = c->unit.quantizer->layout(c->unit.params, c->unit.dtype);
 
-    layout.counted = layout.counted && !c->without_count;
+    layout.counted = TLC_IS_BUILT(TLC_WITH_NATURAL) && layout.counted && !c->without_count;
+    if (!TLC_IS_BUILT(TLC_WITH_NATURAL))
+        layout.bits[1] = 0;
     return layout;
 }
 
@@ -124,7 +126,7 @@ static void encode_range(void *arg, size_t i)
     w->count[i] = 0;
     if (u->quantizer->exact && !u->input->residual)
         encode_exact(w, from, to);
-    else if (w->c->fused && w->c->fused->encode)
+    else if (TLC_IS_BUILT(TLC_WITH_ONEBIT) && w->c->fused && w->c->fused->encode)
         encode_fused(w, from, to);
     else
         w->count[i] = encode_chunks(w, from, to);
@@ -212,7 +214,8 @@ static void decode(const tlc_coding *c, tlc_place *place, size_t from, size_t to
     begin(&w, c, c->payload);
     if (u->quantizer->exact && o->mode == TLC_OUTPUT_WRITE && o->dtype == u->dtype)
         decode_exact(&w, from, to);
-    else if (c->fused && c->fused->decode_and_add && o->mode == TLC_OUTPUT_ADD && !w.layout.bits[1])
+    else if (TLC_IS_BUILT(TLC_WITH_ONEBIT | TLC_WITH_NATURAL) && c->fused && c->fused->decode_and_add &&
+             o->mode == TLC_OUTPUT_ADD && !w.layout.bits[1])
         c->fused->decode_and_add(u, w.plane[0] + offset(w.layout.bits[0], from), to - from, o->weight,
                                  (float *)o->out + u->first + from);
     else

@@ -96,7 +96,9 @@ TLC_OWN_FRAME static void pack_unfused(const tlc_packed *s, size_t from, size_t 
 
 static void pack(const tlc_packed *s, size_t from, size_t to, uint8_t *dst)
 {
-    if (!s->c->fused || !s->c->fused->encode_and_pack) {
+    /* Ternary symbols as quartic bytes, with which alone a library may be built, have a fused kernel. */
+    if (TLC_IS_BUILT(TLC_WITH_STOCHASTIC_TERNARY | TLC_WITH_GOLOMB_CODES) &&
+        (!s->c->fused || !s->c->fused->encode_and_pack)) {
         pack_unfused(s, from, to, dst);
         return;
     }
@@ -257,5 +259,4 @@ const tlc_coder tlc_coder_of_symbols = {
     .streams = streams,
     .skip = tlc_unpack_skip,
     .decode = tlc_unpack,
-    .decode_many = tlc_unpack_many,
 };

@@ -35,6 +35,7 @@ static void quartic_ternary_decode_uncached(const tlc_kernels *k, const uint8_t 
     k->quartic_ternary_decode_uncached(src, count, scale, out, lines, last);
 }
 
+#if TLC_IS_BUILT(TLC_WITH_ONEBIT)
 static void onebit_encode(const tlc_unit *u, const float *g, float *r, size_t count, void *out)
 {
     u->k->onebit_encode(g, r, count, u->scalars, out);
@@ -46,12 +47,16 @@ static void onebit_add(const tlc_unit *u, const uint8_t *codes, size_t count, fl
     const float means[2] = {weight * u->scalars[0], weight * u->scalars[1]};
     u->k->onebit_add(codes, count, means, sum);
 }
+#endif
 
+#if TLC_IS_BUILT(TLC_WITH_NATURAL)
 static void natural_add(const tlc_unit *u, const uint8_t *codes, size_t count, float weight, float *sum)
 {
     u->k->natural_add(codes, count, (int)u->params[TLC_NATURAL_SHIFT], weight, sum);
 }
+#endif
 
+#if TLC_IS_BUILT(TLC_WITH_TOPK)
 /* Members are sent as they are, so their residual becomes 0. */
 static size_t topk_encode(const tlc_unit *u, const tlc_chunk *c, float *r)
 {
@@ -66,6 +71,7 @@ static size_t topk_encode(const tlc_unit *u, const tlc_chunk *c, float *r)
         }
     return (size_t)(to - c->values);
 }
+#endif
 
 static const tlc_fused rows[] = {
     {
@@ -78,13 +84,19 @@ static const tlc_fused rows[] = {
         .unpack_and_add_many = quartic_ternary_add_many,
         .unpack_and_write_uncached = quartic_ternary_decode_uncached,
     },
+#if TLC_IS_BUILT(TLC_WITH_GOLOMB_CODES)
     {.quantizer = &tlc_stage_ternary, .packer = &tlc_stage_golomb, .encode = ternary_encode},
+#endif
+#if TLC_IS_BUILT(TLC_WITH_ONEBIT)
     {.quantizer = &tlc_stage_onebit, .encode = onebit_encode, .decode_and_add = onebit_add},
+#endif
+#if TLC_IS_BUILT(TLC_WITH_NATURAL)
     {.quantizer = &tlc_stage_natural, .decode_and_add = natural_add},
-    {.quantizer = &tlc_stage_topk, .encode_members = TLC_IF_BUILT(TLC_WITH_TOPK, topk_encode)},
-    {.quantizer = &tlc_stage_topk,
-     .packer = &tlc_stage_golomb,
-     .encode_members = TLC_IF_BUILT(TLC_WITH_TOPK, topk_encode)},
+#endif
+#if TLC_IS_BUILT(TLC_WITH_TOPK)
+    {.quantizer = &tlc_stage_topk, .encode_members = topk_encode},
+    {.quantizer = &tlc_stage_topk, .packer = &tlc_stage_golomb, .encode_members = topk_encode},
+#endif
 };
 
 const tlc_fused *tlc_fused_row(size_t i)

@@ -52,5 +52,4 @@ static inline size_t tlc_packed_tail(const tlc_packed *s, size_t from, size_t to
 /* unpack.c: the decoding functions of tlc_coder. */
 void tlc_unpack_skip(const tlc_coding *c, tlc_place *place, size_t from, size_t to);
 void tlc_unpack(const tlc_coding *c, tlc_place *place, size_t from, size_t to);
-void tlc_unpack_many(const tlc_coding *const *c, tlc_place *places, size_t count, size_t from, size_t to);
 #endif

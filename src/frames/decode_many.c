@@ -89,10 +89,11 @@ static void decode_part(const tlc_walk *w, size_t count, tlc_place *places, size
         const tlc_coder *coder = tlc_coder_for(w[i].coding.codec);
         for (some = 0; i + some < count && tlc_coder_for(w[i + some].coding.codec) == coder; some++)
             codings[some] = &w[i + some].coding;
-        if (coder->decode_many)
-            coder->decode_many(codings, places + i, some, from, to);
-        for (size_t j = 0; !coder->decode_many && j < some; j++)
-            coder->decode(codings[j], &places[i + j], from, to);
+        if (TLC_IS_BUILT(TLC_WITH_QUARTIC) && coder == &tlc_coder_of_symbols)
+            tlc_unpack_many(codings, places + i, some, from, to);
+        else
+            for (size_t j = 0; j < some; j++)
+                coder->decode(codings[j], &places[i + j], from, to);
     }
 }
 

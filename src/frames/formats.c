@@ -4,17 +4,18 @@
 /* A format begins with its magic, and a byte with its version follows. Frames have no magic. The formats that
  * tlc_explain does not know come last. */
 static const struct {
-    const char *magic, *name;
-    unsigned oldest, newest; /* versions that this library reads */
+    char magic[6];
+    uint8_t oldest, newest; /* versions that this library reads */
+    const char *name;
 } formats[] = {
-    [TLC_FORMAT_FRAME] = {"", "frame", TLC_FRAME_VERSION, TLC_FRAME_VERSION},
-    [TLC_FORMAT_DELTA] = {"D", "delta of weights (threelc/delta.h)", 1, 3},
-    [TLC_FORMAT_BUNDLE] = {"B", "bundle (threelc/bundle.h)", 2, 2},
-    [TLC_FORMAT_STATE] = {"TLCS", "state of a context (tlc_state_save)", 1, 1},
-    [TLC_FORMAT_MESSAGE] = {"E", "message of the exchange (threelc/exchange.h)", 1, 1},
-    [TLC_FORMAT_OBJECT_STATE] = {"TLCX", "state of a worker, a server or a rank (threelc/exchange.h)", 1, 2},
-    [TLC_FORMAT_NODE_STATE] = {"TLCG", "state of a node (threelc/gossip.h)", 1, 1},
-    [TLC_FORMAT_WEIGHTS] = {"W", "message of weights (threelc/weights.h)", 1, 1},
+    [TLC_FORMAT_FRAME] = {"", TLC_FRAME_VERSION, TLC_FRAME_VERSION, "frame"},
+    [TLC_FORMAT_DELTA] = {"D", 1, 3, "delta of weights (threelc/delta.h)"},
+    [TLC_FORMAT_BUNDLE] = {"B", 2, 2, "bundle (threelc/bundle.h)"},
+    [TLC_FORMAT_STATE] = {"TLCS", 1, 1, "state of a context (tlc_state_save)"},
+    [TLC_FORMAT_MESSAGE] = {"E", 1, 1, "message of the exchange (threelc/exchange.h)"},
+    [TLC_FORMAT_OBJECT_STATE] = {"TLCX", 1, 2, "state of a worker, a server or a rank (threelc/exchange.h)"},
+    [TLC_FORMAT_NODE_STATE] = {"TLCG", 1, 1, "state of a node (threelc/gossip.h)"},
+    [TLC_FORMAT_WEIGHTS] = {"W", 1, 1, "message of weights (threelc/weights.h)"},
 };
 
 static int has_version(size_t format, unsigned version)
@@ -71,7 +72,7 @@ void tlc_format_say(tlc_text *w, unsigned wanted, const void *src, size_t len)
     else if (len > magic && !has_version(wanted, p[magic]))
         tlc_text_format(w, "byte %zu, the format version of a %s, is %d: this library reads %s%d", magic,
                         formats[wanted].name, p[magic], formats[wanted].oldest < formats[wanted].newest ? "1 to " : "",
-                        (int)formats[wanted].newest);
+                        formats[wanted].newest);
     else
         tlc_text_format(w, "%zu bytes are too few for a %s", len, formats[wanted].name);
 }

@@ -5,11 +5,13 @@
  *
  * Both answers are found once. Two threads that ask at the same time find the same.
  */
+#include "../common/built.h"
 #include "cpu_leaves.h"
 #include "kernels.h"
 #include <stdatomic.h>
 
-#if defined(__x86_64__)
+/* Scalar kernels need no CPU, and store nothing past its caches. */
+#if defined(__x86_64__) && !defined(TLC_NO_AVX2)
 #define XCR0_AVX 0x06u    /* XMM, YMM */
 #define XCR0_AVX512 0xe6u /* and opmask, ZMM */
 #define BITS(value, mask) (((value) & (mask)) == (mask))
@@ -74,7 +76,7 @@ static size_t last_level_cache(void)
 #else
 static unsigned detect(void)
 {
-#if defined(__aarch64__)
+#if defined(__aarch64__) && !defined(TLC_NO_NEON)
     return 1u << TLC_ISA_NEON;
 #else
     return 0;

@@ -40,10 +40,13 @@ KERNEL(void, values_add, (const float *v, size_t n, float weight, int skip, floa
 
 /* ---- bytes ---- */
 #undef USED_BY
-#define USED_BY (TLC_WITH_QUARTIC | TLC_WITH_NATURAL | TLC_WITH_LEVELS)
+#define USED_BY (TLC_WITH_QUARTIC | TLC_WITH_NATURAL)
 
 /* The largest byte; 0 for len = 0. */
 KERNEL(uint8_t, bytes_max, (const uint8_t *in, size_t len), avx2, avx512, neon)
+
+#undef USED_BY
+#define USED_BY (TLC_WITH_NATURAL | TLC_WITH_LEVELS)
 
 /* Is each byte x one with (uint8_t)((x & keep) - least) <= above, or x == other? */
 KERNEL(int, bytes_allowed, (const uint8_t *in, size_t len, const tlc_bytes_rule *rule), avx2, avx512, neon)

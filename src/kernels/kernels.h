@@ -89,9 +89,13 @@ static inline size_t tlc_zerorun_flush(size_t run, uint8_t *out)
     return size;
 }
 
-/* memcpy for few bytes. Where gcc knows that they are few it makes memcpy a rep movs, which is slow to start. */
+/* memcpy for few bytes. Where gcc knows that they are few it makes memcpy a rep movs, which is short, but slow to
+ * start. */
 static inline void tlc_copy_few(void *dst, const void *src, size_t size)
 {
+#if defined(__OPTIMIZE_SIZE__)
+    memcpy(dst, src, size);
+#else
     const uint8_t *from = src;
     uint8_t *to = dst;
 
@@ -101,6 +105,7 @@ static inline void tlc_copy_few(void *dst, const void *src, size_t size)
         memcpy(to, from, 4);
     while (size--)
         *to++ = *from++;
+#endif
 }
 
 /* tables.c: returns the table of an ISA that is built in and that this machine supports (TLC_ISA_AUTO: the best

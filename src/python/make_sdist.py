@@ -4,6 +4,7 @@
 The library in one file goes into it, with its headers; setup.py compiles it. "meson compile -C BUILD sdist" calls this.
 It needs setuptools.
 """
+import re
 import shutil
 import subprocess
 import sys
@@ -11,6 +12,11 @@ import tempfile
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
+
+
+def notice_of_xxhash(source):
+    """The comment at the head of xxhash.h, which is compiled in: its licence asks for it beside the library."""
+    return re.search(r"/\*\n( \* xxHash\b.*?) \*/", source, re.DOTALL).group(1)
 
 
 def main(library, folder):
@@ -24,6 +30,7 @@ def main(library, folder):
         shutil.copy(library, native)
         shutil.copytree(library.parent / "threelc", native / "threelc")
         shutil.copy(HERE.parents[1] / "LICENSE", stage)
+        (stage / "LICENSE.xxhash").write_text(notice_of_xxhash(library.read_text()))
         (stage / "MANIFEST.in").write_text("graft native\n")
         done = subprocess.run([sys.executable, "setup.py", "-q", "sdist", "--dist-dir", str(folder)], cwd=stage,
                               text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)

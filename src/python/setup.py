@@ -1,11 +1,15 @@
 # SPDX-License-Identifier: MIT
 """pyproject.toml has the metadata. This adds what a wheel with a library in it needs: that of make_wheel.py, or one
-that is compiled here, of a source distribution that make_sdist.py has made."""
+that is compiled here, of a source distribution that make_sdist.py has made.
+
+THREELC_WHEEL_PLATFORM: for which machines the wheel is; CC: the compiler. make_wheels.py sets both.
+"""
 import os
-import platform
 import shlex
+import shutil
 import subprocess
 import sysconfig
+import tempfile
 from pathlib import Path
 
 from setuptools import Distribution, setup
@@ -34,16 +38,20 @@ class AnyPython(bdist_wheel):
 class CompileLibrary(build_py):
     def run(self):
         super().run()
+        platform = (made_for or sysconfig.get_platform()).replace("-", "_").split("_")[0]
+        platform = {"win": "win32", "macosx": "darwin"}.get(platform, platform)
         version = {}
         exec((HERE / "threelc" / "_version.py").read_text(), version)
-        major, minor, _ = version["__version__"].split(".")
-        soname = f"libthreelc.so.{major}" if major != "0" else f"libthreelc.so.0.{minor}"
+        name = version["soname"](platform=platform)
         folder = Path(self.build_lib, "threelc", "lib")
         folder.mkdir(parents=True, exist_ok=True)
         compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
-        name = [] if platform.system() == "Darwin" else [f"-Wl,-soname,{soname}"]
-        subprocess.run([*compiler, "-O2", "-fPIC", "-fvisibility=hidden", "-shared", *name, str(native), "-lm", "-o",
-                        str(folder / soname)], check=True)
+        flags = {"win32": ["-DTLC_BUILD_DLL", "-s"], "darwin": [f"-Wl,-install_name,@rpath/{name}"]}
+        with tempfile.TemporaryDirectory() as made:  # linkers for Windows write more than the library
+            library = Path(made, name)
+            subprocess.run([*compiler, "-O2", "-fvisibility=hidden", "-shared", str(native), "-o", str(library),
+                            *flags.get(platform, ["-fPIC", "-s", f"-Wl,-soname,{name}", "-lm"])], check=True)
+            shutil.copy(library, folder)
 
 
 if native.exists():

@@ -13,6 +13,9 @@ const tlc_stage tlc_stage_golomb = {
     .gives = TLC_KIND_BYTES,
     .positions = TLC_IF_BUILT(TLC_WITH_GOLOMB_CODES, &tlc_positions_golomb),
     .fallback = &tlc_stage_quartic,
+};
+
+const tlc_stage_words tlc_words_golomb = {
     .meaning =
         TLC_IF_BUILT(TLC_WITH_GOLOMB_CODES,
                      "Golomb-coded positions of what is not 0; of 3-value symbols quartic bytes if these are not more"),

@@ -47,6 +47,9 @@ const tlc_stage tlc_stage_int8 = {
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_BYTES,
     .quantize = TLC_IF_BUILT(TLC_WITH_INT8, &quantizer),
+};
+
+const tlc_stage_words tlc_words_int8 = {
     .meaning = TLC_IF_BUILT(TLC_WITH_INT8, "255 levels of x / max|x|, to the nearest"),
     .source = TLC_IF_BUILT(TLC_WITH_INT8, "Lim, Andersen, Kaminsky, 3LC, 2018, section 5.1 (8-bit int)"),
 };

@@ -91,14 +91,12 @@ static const tlc_param params[] = {
             .wire_shift = 7,
             .wire_bits = 1,
             .range = "8 or 9, default 8",
-            .meaning = "exponents from -50 to 10, or all of binary32's normal ones",
         },
     [TLC_NATURAL_ROUNDING] =
         {
             .key = "rounding",
             .words = rounding_words,
             .range = "random or nearest, default random",
-            .meaning = "at random, without bias if no exponent is clipped, or to the nearest power of two",
         },
     [TLC_NATURAL_SHIFT] =
         {
@@ -106,7 +104,6 @@ static const tlc_param params[] = {
             .below = SHIFT_MAX + 1,
             .wire_bits = 7,
             .range = "whole, 0 to 117, default 0",
-            .meaning = "added to the range of exponents, for losses that are scaled by 2^shift",
         },
 };
 
@@ -125,11 +122,19 @@ const tlc_stage tlc_stage_natural = {
     .id = 4,
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_BYTES,
-    .params = params,
-    .param_count = 3,
+    .params = TLC_IF_BUILT(TLC_WITH_NATURAL, params),
+    .param_count = TLC_IS_BUILT(TLC_WITH_NATURAL) ? 3 : 0,
     .quantize = TLC_IF_BUILT(TLC_WITH_NATURAL, &quantizer),
+};
+
+const tlc_stage_words tlc_words_natural = {
     .meaning = TLC_IF_BUILT(TLC_WITH_NATURAL, "powers of two, sent as sign and exponent"),
     .source = TLC_IF_BUILT(
         TLC_WITH_NATURAL,
         "Horvath, Ho, Horvath, Sahu, Canini, Richtarik, Natural compression, 2019, section 2, and IntML's 8 bits"),
+    .params = {TLC_IF_BUILT(TLC_WITH_NATURAL, "exponents from -50 to 10, or all of binary32's normal ones"),
+               TLC_IF_BUILT(TLC_WITH_NATURAL,
+                            "at random, without bias if no exponent is clipped, or to the nearest power of two"),
+               TLC_IF_BUILT(TLC_WITH_NATURAL,
+                            "added to the range of exponents, for losses that are scaled by 2^shift")},
 };

@@ -67,6 +67,9 @@ const tlc_stage tlc_stage_onebit = {
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_BYTES,
     .quantize = TLC_IF_BUILT(TLC_WITH_ONEBIT, &quantizer),
+};
+
+const tlc_stage_words tlc_words_onebit = {
     .meaning = TLC_IF_BUILT(TLC_WITH_ONEBIT, "x >= 0 or not; each side decodes to its mean"),
     .source = TLC_IF_BUILT(
         TLC_WITH_ONEBIT,

@@ -70,7 +70,6 @@ static const tlc_param params[] = {{
     .words = bits_words,
     .wire_bits = 1,
     .range = "8 or 4, default 8",
-    .meaning = "255 or 15 levels",
 }};
 
 static const tlc_quantizer quantizer = {
@@ -89,11 +88,15 @@ const tlc_stage tlc_stage_qsgd = {
     .id = 6,
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_BYTES,
-    .params = params,
-    .param_count = 1,
+    .params = TLC_IF_BUILT(TLC_WITH_QSGD, params),
+    .param_count = TLC_IS_BUILT(TLC_WITH_QSGD) ? 1 : 0,
     .quantize = TLC_IF_BUILT(TLC_WITH_QSGD, &quantizer),
+};
+
+const tlc_stage_words tlc_words_qsgd = {
     .meaning = TLC_IF_BUILT(TLC_WITH_QSGD, "uniform levels of x / max|x|, rounded at random without bias"),
     .source = TLC_IF_BUILT(
         TLC_WITH_QSGD,
         "Alistarh et al., QSGD, 2017, with the maximum norm, as in Tang et al., DCD-PSGD and ECD-PSGD, 2018"),
+    .params = {TLC_IF_BUILT(TLC_WITH_QSGD, "255 or 15 levels")},
 };

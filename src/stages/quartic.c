@@ -30,6 +30,9 @@ const tlc_stage tlc_stage_quartic = {
     .takes = TLC_KIND_TERNARY,
     .gives = TLC_KIND_QUARTIC,
     .pack = TLC_IF_BUILT(TLC_WITH_QUARTIC, &packer),
+};
+
+const tlc_stage_words tlc_words_quartic = {
     .meaning = TLC_IF_BUILT(TLC_WITH_QUARTIC, "quartic encoding: five symbols in a byte"),
     .source = TLC_IF_BUILT(TLC_WITH_QUARTIC, "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.2"),
 };

@@ -49,7 +49,7 @@ static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
     return k;
 }
 
-static const tlc_param params[] = {TLC_FRACTION_PARAM(0.25, "probability that a value is sent")};
+static const tlc_param params[] = {TLC_FRACTION_PARAM(0.25)};
 
 static const tlc_quantizer quantizer = {
     .makes = TLC_MAKES_MEMBERS,
@@ -66,11 +66,15 @@ const tlc_stage tlc_stage_random_sparse = {
     .id = 9,
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_BYTES,
-    .params = params,
-    .param_count = 1,
+    .params = TLC_IF_BUILT(TLC_WITH_RANDOM_SPARSE, params),
+    .param_count = TLC_IS_BUILT(TLC_WITH_RANDOM_SPARSE) ? 1 : 0,
     .quantize = TLC_IF_BUILT(TLC_WITH_RANDOM_SPARSE, &quantizer),
     .positions = TLC_IF_BUILT(TLC_WITH_RANDOM_SPARSE, &tlc_positions_golomb),
+};
+
+const tlc_stage_words tlc_words_random_sparse = {
     .meaning = TLC_IF_BUILT(TLC_WITH_RANDOM_SPARSE, "x / p with probability p, else 0"),
     .source = TLC_IF_BUILT(TLC_WITH_RANDOM_SPARSE,
                            "Tang, Gan, Zhang, Zhang, Liu, DCD-PSGD and ECD-PSGD, 2018, footnote 2"),
+    .params = {TLC_IF_BUILT(TLC_WITH_RANDOM_SPARSE, "probability that a value is sent")},
 };

@@ -60,5 +60,8 @@ const tlc_stage tlc_stage_raw = {
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_BYTES,
     .quantize = &quantizer,
+};
+
+const tlc_stage_words tlc_words_raw = {
     .meaning = "the floats themselves, in their dtype, bit for bit",
 };

@@ -56,7 +56,7 @@ static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
     return tlc_selection_mask(&u->selection, u->k, c->x, c->at, c->count, c->mask);
 }
 
-static const tlc_param params[] = {TLC_FRACTION_PARAM(0.01, "fraction of the values that each side may send")};
+static const tlc_param params[] = {TLC_FRACTION_PARAM(0.01)};
 
 static const tlc_quantizer quantizer = {
     .makes = TLC_MAKES_MEMBERS,
@@ -75,11 +75,15 @@ const tlc_stage tlc_stage_sparse_binary = {
     .id = 3,
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_BINARY,
-    .params = params,
-    .param_count = 1,
+    .params = TLC_IF_BUILT(TLC_WITH_SPARSE_BINARY, params),
+    .param_count = TLC_IS_BUILT(TLC_WITH_SPARSE_BINARY) ? 1 : 0,
     .quantize = TLC_IF_BUILT(TLC_WITH_SPARSE_BINARY, &quantizer),
+};
+
+const tlc_stage_words tlc_words_sparse_binary = {
     .meaning = TLC_IF_BUILT(TLC_WITH_SPARSE_BINARY,
                             "the largest p of the values or the smallest p, sent as their mean"),
     .source = TLC_IF_BUILT(TLC_WITH_SPARSE_BINARY,
                            "Sattler, Wiedemann, Mueller, Samek, Sparse Binary Compression, 2018, algorithm 2"),
+    .params = {TLC_IF_BUILT(TLC_WITH_SPARSE_BINARY, "fraction of the values that each side may send")},
 };

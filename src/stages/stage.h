@@ -44,7 +44,7 @@ typedef struct tlc_param {
     int mantissa;                   /* of a number: 24 rounds it to binary32, 53 to binary64; 0: a whole number */
     double least, below, fallback;  /* least <= value < below; fallback is the default */
     unsigned wire_shift, wire_bits; /* its bits in byte 3 of the header; 0 bits: decoders need not know it */
-    const char *range, *meaning;    /* text for the user */
+    const char *range;              /* text for the user */
 } tlc_param;
 
 /* ---- what a stage works on --------------------------------------------------------------------------------------- */
@@ -142,7 +142,7 @@ struct tlc_quantizer {
 /* The bits of a member's value; 0 if it has none of its own. */
 static inline unsigned tlc_value_bits(const tlc_quantizer *q, const double *params)
 {
-    return q->value_bits ? q->value_bits(params) : 0;
+    return TLC_IS_BUILT(TLC_WITH_MEMBERS) && q->value_bits ? q->value_bits(params) : 0;
 }
 
 /* How many scalars a unit has: if members have values of a few bits, a scalar for each magnitude. */
@@ -191,11 +191,10 @@ struct tlc_stage {
     const char *name;
     uint8_t id; /* in the header of frames, in the field of its role; never reused, never 0. Stages that decode in the
                    same way have the same id; decoders then name the first of them in TLC_STAGES */
-    unsigned takes; /* kinds */
+    uint8_t takes; /* kinds */
+    uint8_t param_count;
     tlc_kind gives; /* a quantizer whose kind is a payload needs no packer in the codec string */
     const tlc_param *params;
-    size_t param_count;
-    const char *meaning, *source; /* text for the user; source may be NULL */
 
     const tlc_quantizer *quantize; /* NULL if the stage has another role */
     const tlc_packer *pack;
@@ -232,19 +231,26 @@ static inline const tlc_kernels *tlc_stage_kernels(const tlc_stage *stage)
     STAGE(random_sparse)                                                                                               \
     STAGE(raw)
 
-#define TLC_DECLARE_STAGE(name) extern const tlc_stage tlc_stage_##name;
+/* What tlc_codec_list tells of a stage. It is apart from the stage, as programs that do not ask do not link it. */
+typedef struct tlc_stage_words {
+    const char *meaning, *source;       /* source may be NULL */
+    const char *params[TLC_MAX_PARAMS]; /* their meanings */
+} tlc_stage_words;
+
+#define TLC_DECLARE_STAGE(name)                                                                                        \
+    extern const tlc_stage tlc_stage_##name;                                                                           \
+    extern const tlc_stage_words tlc_words_##name;
 TLC_STAGES(TLC_DECLARE_STAGE)
 
 /* The parameters of natural, in their order. */
 enum { TLC_NATURAL_BITS, TLC_NATURAL_ROUNDING, TLC_NATURAL_SHIFT };
 
 /* The parameter p of sparse quantizers. */
-#define TLC_FRACTION_PARAM(standard, what)                                                                             \
+#define TLC_FRACTION_PARAM(standard)                                                                                   \
     {.key = "p",                                                                                                       \
      .mantissa = 53,                                                                                                   \
      .least = 0x1p-1074,                                                                                               \
      .below = 1.0 + DBL_EPSILON,                                                                                       \
      .fallback = (standard),                                                                                           \
-     .range = "0 < p <= 1, default " #standard,                                                                        \
-     .meaning = (what)}
+     .range = "0 < p <= 1, default " #standard}
 #endif

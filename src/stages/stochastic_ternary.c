@@ -28,6 +28,9 @@ const tlc_stage tlc_stage_stochastic_ternary = {
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_TERNARY,
     .quantize = TLC_IF_BUILT(TLC_WITH_STOCHASTIC_TERNARY, &quantizer),
+};
+
+const tlc_stage_words tlc_words_stochastic_ternary = {
     .meaning = TLC_IF_BUILT(TLC_WITH_STOCHASTIC_TERNARY, "sign(x) with probability |x| / max|x|, else 0"),
     .source =
         TLC_IF_BUILT(TLC_WITH_STOCHASTIC_TERNARY,

@@ -24,7 +24,6 @@ static const tlc_param params[] = {{
     .below = 2.0,
     .fallback = 1.0,
     .range = "1 <= s < 2, default 1",
-    .meaning = "sparsity multiplier: a larger one sends fewer, larger values",
 }};
 
 static const tlc_quantizer quantizer = {
@@ -41,9 +40,13 @@ const tlc_stage tlc_stage_ternary = {
     .id = 2,
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_TERNARY,
-    .params = params,
-    .param_count = 1,
+    .params = TLC_IF_BUILT(TLC_WITH_TERNARY, params),
+    .param_count = TLC_IS_BUILT(TLC_WITH_TERNARY) ? 1 : 0,
     .quantize = TLC_IF_BUILT(TLC_WITH_TERNARY, &quantizer),
+};
+
+const tlc_stage_words tlc_words_ternary = {
     .meaning = TLC_IF_BUILT(TLC_WITH_TERNARY, "3-value quantization with sparsity multiplication"),
     .source = TLC_IF_BUILT(TLC_WITH_TERNARY, "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.1"),
+    .params = {TLC_IF_BUILT(TLC_WITH_TERNARY, "sparsity multiplier: a larger one sends fewer, larger values")},
 };

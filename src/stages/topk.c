@@ -124,7 +124,7 @@ static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 }
 
 static const tlc_param params[] = {
-    [P] = TLC_FRACTION_PARAM(0.05, "fraction of the values that is sent, with a sample about"),
+    [P] = TLC_FRACTION_PARAM(0.05),
     [BITS] =
         {
             .key = "bits",
@@ -132,14 +132,12 @@ static const tlc_param params[] = {
             .wire_shift = 4,
             .wire_bits = 2,
             .range = "32, 1 or 2, default 32",
-            .meaning = "of a value: all of it, its sign, or its sign and one of two magnitudes",
         },
     [SELECT] =
         {
             .key = "select",
             .words = select_words,
             .range = "sampled or exact, default sampled",
-            .meaning = "a sample gives the threshold, or the largest are found exactly",
         },
 };
 
@@ -159,13 +157,19 @@ const tlc_stage tlc_stage_topk = {
     .id = 8,
     .takes = TLC_KIND_FLOATS,
     .gives = TLC_KIND_MEMBERS,
-    .params = params,
-    .param_count = 3,
+    .params = TLC_IF_BUILT(TLC_WITH_TOPK, params),
+    .param_count = TLC_IS_BUILT(TLC_WITH_TOPK) ? 3 : 0,
     .quantize = TLC_IF_BUILT(TLC_WITH_TOPK, &quantizer),
     .positions = TLC_IF_BUILT(TLC_WITH_TOPK, &tlc_positions_bitmap),
+};
+
+const tlc_stage_words tlc_words_topk = {
     .meaning = TLC_IF_BUILT(TLC_WITH_TOPK, "the values of the largest magnitudes, p of them or about p"),
     .source = TLC_IF_BUILT(
         TLC_WITH_TOPK,
         "Aji, Heafield, Sparse communication, 2017; 3LC, 2018, section 5.1; bits=1: Sattler, Wiedemann, Mueller, "
         "Samek, Robust and communication-efficient federated learning, 2019"),
+    .params = {TLC_IF_BUILT(TLC_WITH_TOPK, "fraction of the values that is sent, with a sample about"),
+               TLC_IF_BUILT(TLC_WITH_TOPK, "of a value: all of it, its sign, or its sign and one of two magnitudes"),
+               TLC_IF_BUILT(TLC_WITH_TOPK, "a sample gives the threshold, or the largest are found exactly")},
 };

@@ -44,6 +44,9 @@ const tlc_stage tlc_stage_zerorun = {
     .takes = TLC_KIND_QUARTIC,
     .gives = TLC_KIND_BYTES,
     .shrink = TLC_IF_BUILT(TLC_WITH_ZERORUN, &shrinker),
+};
+
+const tlc_stage_words tlc_words_zerorun = {
     .meaning = TLC_IF_BUILT(TLC_WITH_ZERORUN, "zero-run encoding: up to 14 bytes of five zeros become one byte"),
     .source = TLC_IF_BUILT(TLC_WITH_ZERORUN, "Lim, Andersen, Kaminsky, 3LC, 2018, section 3.3"),
 };

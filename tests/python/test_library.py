@@ -80,6 +80,14 @@ class Library(unittest.TestCase):
             self.refused(site, f"ImportError: .* is libthreelc {version}, but the Python package threelc "
                                f"{threelc.__version__} needs", THREELC_LIBRARY=self.pretending(version))
 
+    def test_names(self):
+        """As meson names the libraries: wheels for all platforms have them under these names."""
+        for version, platform, name in (
+                ("0.3.2", "linux", "libthreelc.so.0.3"), ("1.2.0", "linux", "libthreelc.so.1"),
+                ("0.13.2", "darwin", "libthreelc.0.13.dylib"), ("2.0.0", "darwin", "libthreelc.2.dylib"),
+                ("0.3.2", "win32", "libthreelc-0.3.dll"), ("1.2.0", "win32", "libthreelc-1.dll")):
+            self.assertEqual(_library.soname(version, platform), name)
+
     def test_versions_that_fit(self):
         for found, package, fits in (
                 ("0.3.2", "0.3.2", True), ("0.3.10", "0.3.2", True), ("0.3.1", "0.3.2", False),

@@ -1,5 +1,7 @@
 # SPDX-License-Identifier: MIT
-"""A program of a user's with types, which `mypy --strict` accepts: `tests/static mypy`. Nobody runs it."""
+"""A program of a user's with types, which `mypy --strict` accepts: `tests/static mypy`, and tests/scripts/wheel.sh with
+the package that is installed. Nobody runs it."""
+import io
 from typing import Any, Dict, List, Optional
 
 import torch
@@ -10,6 +12,7 @@ import threelc.delta
 import threelc.exchange
 import threelc.torch
 import threelc.torch.checkpoint
+import threelc.weights
 
 
 def outer(parameters: List[Any]) -> torch.optim.Optimizer:
@@ -93,6 +96,14 @@ def weights(trained: torch.nn.Module, served: torch.nn.Module) -> int:
     message: bytes = publisher.publish()
     receiver.receive(message)
     return len(message)
+
+
+def weights_in_a_file(file: io.BytesIO, before: torch.Tensor, after: torch.Tensor, trainer: bytes) -> int:
+    writer = threelc.weights.Writer(file, trainer=trainer, sequence=8, count=1)
+    writer.add("weight", threelc.delta.compress(before, after), after.shape)
+    writer.finish()
+    threelc.weights.Reader(file.getvalue()).apply({"weight": before})
+    return len(file.getvalue())
 
 
 def deltas(base: torch.Tensor, new: torch.Tensor) -> int:

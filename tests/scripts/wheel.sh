@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The wheel: its tag, what is in it, and that it works in a fresh virtual environment without compiler, numpy and torch.
+# The wheel: its tag, what is in it, and that it works in a fresh virtual environment without compiler, numpy and torch,
+# where mypy accepts a program of a user's.
 # The same of a wheel that pip compiles from the source distribution.
 # wheel.sh SOURCE_ROOT LIBRARY PYTHON THREELC_C
 set -euo pipefail
@@ -41,23 +42,15 @@ diff <(cd "$root/src/python" && find threelc -name '*.py' -o -name py.typed | so
 
 "$python" -m venv fresh
 fresh/bin/pip install --quiet --no-index --disable-pip-version-check "$wheel"
-cat >use.py <<'PYTHON'
-import array, importlib.util, shutil, sys
-import threelc, threelc.exchange
+env -i PATH="$work/fresh/bin" "$work/fresh/bin/python" "$root/tests/scripts/wheel_use.py" libthreelc libxxhash
 
-assert not any(map(shutil.which, ("cc", "gcc", "clang"))), "a compiler"
-assert not any(map(importlib.util.find_spec, ("numpy", "torch"))), "numpy or torch"
-values = array.array("f", [0.5, -2, 0, 1] * 1000)
-frame = threelc.Context(len(values), "3lc:s=1.5", threads=2).compress(values)
-out = array.array("f", bytes(4 * len(values)))
-threelc.decompress(frame, out)
-assert list(out[:4]) == [0, -3, 0, 0], out[:4]
-mapped = [line.split()[-1] for line in open("/proc/self/maps") if ".so" in line]
-for name in sys.argv[1:]:
-    assert all("/fresh/" in path for path in mapped if name in path) and any(name in path for path in mapped), mapped
-print(threelc.__version__, len(frame))
-PYTHON
-env -i PATH="$work/fresh/bin" "$work/fresh/bin/python" use.py libthreelc libxxhash
+if [[ -x $(command -v mypy) ]]; then
+  printf '[mypy]\nstrict = true\n[mypy-torch.*]\nignore_missing_imports = true\n' >mypy.ini
+  mypy --config-file mypy.ini --python-executable fresh/bin/python --cache-dir cache \
+    "$root/tests/python/typed_program.py" >log || { cat log; exit 1; }
+else
+  echo '# no mypy'
+fi
 
 rm -rf fresh
 sdist=$("$python" "$root/src/python/make_sdist.py" "$amalgamation" "$work/dist")
@@ -66,4 +59,4 @@ compiled=("$work"/compiled/threelc-*-py3-none-linux_"$(uname -m)".whl)
 [[ -f ${compiled[0]} ]] || { echo 'of the source distribution came another wheel:'; ls "$work/compiled"; exit 1; }
 "$python" -m venv fresh
 fresh/bin/pip install --quiet --no-index --disable-pip-version-check "${compiled[0]}"
-env -i PATH="$work/fresh/bin" "$work/fresh/bin/python" use.py libthreelc
+env -i PATH="$work/fresh/bin" "$work/fresh/bin/python" "$root/tests/scripts/wheel_use.py" libthreelc

@@ -25,8 +25,8 @@ static tlc_status check_neighbour(const tlc_gossip *g, size_t i, uint32_t node, 
     if (seen[node / 8] >> node % 8 & 1)
         return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "neighbour %zu is node %u, which is an earlier one, too", i, node);
     if (!(weight > 0))
-        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "the weight of neighbour %zu, node %u, is %g; it is above 0", i,
-                          node, weight);
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "the weight of neighbour %zu, node %u, is %s; it is above 0", i,
+                          node, tlc_text_real(weight).text);
     return TLC_OK;
 }
 
@@ -59,13 +59,13 @@ static tlc_status take_neighbours(tlc_gossip *g, const uint32_t *neighbours, con
     memset(seen, 0, TLC_BITMAP(g->setup.cfg.workers));
     if (!(g->weight >= 0))
         return tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL,
-                          "the own weight, after those of %zu neighbours, is %g; "
+                          "the own weight, after those of %zu neighbours, is %s; "
                           "it is at least 0",
-                          degree, g->weight);
+                          degree, tlc_text_real(g->weight).text);
     if (!tlc_row_valid(sum + g->weight))
         return tlc_refuse(&g->setup, TLC_ERR_PARAM, TLC_ALL,
-                          "the weights of %zu neighbours and the own one add up to %g; they add up to 1", degree,
-                          sum + g->weight);
+                          "the weights of %zu neighbours and the own one add up to %s; they add up to 1", degree,
+                          tlc_text_real(sum + g->weight).text);
     return TLC_OK;
 }
 

@@ -37,7 +37,8 @@ tlc_status tlc_object_scale(const tlc_object *o, float factor)
     tlc_status status = TLC_OK;
 
     if (!tlc_finite(factor))
-        return tlc_refuse(o->x, TLC_ERR_PARAM, TLC_ALL, "factor is %g; it is finite", (double)factor);
+        return tlc_refuse(o->x, TLC_ERR_PARAM, TLC_ALL, "factor is %s; it is finite",
+                          tlc_text_real((double)factor).text);
     for (int check_only = 1; !status && check_only >= 0; check_only--) {
         if (o->push)
             status = tlc_sender_scale(o->push, factor, check_only);

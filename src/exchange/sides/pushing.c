@@ -106,7 +106,7 @@ tlc_status tlc_pushing_check(const tlc_pushing *p, const void *const *grads, dou
     if (missing != TLC_ALL)
         return tlc_refuse(x, TLC_ERR_PARAM, missing, "its entry of grads is NULL");
     if (grads && !tlc_weight_valid(weight))
-        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "weight is %g; it is 2^-50 to 2^50", weight);
+        return tlc_refuse(x, TLC_ERR_PARAM, TLC_ALL, "weight is %s; it is 2^-50 to 2^50", tlc_text_real(weight).text);
     if (p->under_way)
         return tlc_refuse(x, TLC_ERR_ORDER, TLC_ALL, "push was called again, but step %llu has not ended",
                           (unsigned long long)*x->step);

@@ -135,7 +135,7 @@ tlc_status tlc_sender_scale(tlc_sender *s, float factor, int check_only)
         float max = tlc_bits_float(s->x->k->absmax(NULL, r, n));
         if (!tlc_finite(max * factor))
             status = tlc_refuse(s->x, TLC_ERR_NONFINITE, tlc_group_part(s, tlc_sender_group(s, g), 0)->tensor,
-                                "residual * %g is not finite", (double)factor);
+                                "residual * %s is not finite", tlc_text_real((double)factor).text);
         for (size_t i = 0; !check_only && i < n; i++)
             r[i] *= factor;
         tlc_residual_store(s, g);

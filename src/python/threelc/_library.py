@@ -16,7 +16,7 @@ from typing import Any, List, Mapping, Optional, Tuple, Type, TypeVar
 
 from . import _c
 from ._errors import Status, error_of
-from ._version import __version__
+from ._version import __version__, soname
 
 _Kind = TypeVar("_Kind", bound=enum.Enum)
 _HERE = Path(__file__).resolve().parent
@@ -25,12 +25,6 @@ _HERE = Path(__file__).resolve().parent
 def _numbers(version: str) -> Tuple[int, int, int]:
     major, minor, patch = (int(number) for number in version.split("."))
     return major, minor, patch
-
-
-def soname(version: str = __version__) -> str:
-    """The file name that programs are linked with: libthreelc.so.0.3, and from 1.0 on libthreelc.so.1."""
-    major, minor, _ = _numbers(version)
-    return f"libthreelc.so.{major}" if major else f"libthreelc.so.{major}.{minor}"
 
 
 def find() -> str:
