@@ -223,9 +223,10 @@ impl<'residual> AllReduce<'residual> {
         found.expect("there is an outcome")
     }
 
+    history_method!(tlc_allreduce_history);
+
     object_methods!(
         tlc_allreduce_step,
-        tlc_allreduce_history,
         tlc_allreduce_residual_scale,
         tlc_allreduce_stats,
         tlc_allreduce_state_size,

@@ -222,23 +222,26 @@ pub(crate) fn each_float(
     given.iter().zip(sizes).map(pointer).collect()
 }
 
-/// The calls that all objects have, by their functions of the C interface.
-macro_rules! object_methods {
-    (
-        $step:ident, $history:ident, $scale:ident, $stats:ident, $size:ident, $save:ident, $load:ident, $salvage:ident
-    ) => {
-        /// The step under way.
-        pub fn step(&self) -> u64 {
-            // SAFETY: an object that lives
-            unsafe { sys::$step(self.handle.get()) }
-        }
-
+/// The history of objects but nodes of gossip.
+macro_rules! history_method {
+    ($history:ident) => {
         /// A hash of the answers of the last step that did not fail, which all who take part in a run have in common;
         /// those of servers add up to it (wrapping). It tells whether states that were loaded are of one run. 0: not
         /// known.
         pub fn history(&self) -> u64 {
             // SAFETY: an object that lives
             unsafe { sys::$history(self.handle.get()) }
+        }
+    };
+}
+
+/// The calls that all objects have, by their functions of the C interface.
+macro_rules! object_methods {
+    ($step:ident, $scale:ident, $stats:ident, $size:ident, $save:ident, $load:ident, $salvage:ident) => {
+        /// The step under way.
+        pub fn step(&self) -> u64 {
+            // SAFETY: an object that lives
+            unsafe { sys::$step(self.handle.get()) }
         }
 
         /// What was sent, received and lost since the object was made.

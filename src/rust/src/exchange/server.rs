@@ -126,9 +126,10 @@ impl Server {
         found.expect("there is an outcome")
     }
 
+    history_method!(tlc_server_history);
+
     object_methods!(
         tlc_server_step,
-        tlc_server_history,
         tlc_server_residual_scale,
         tlc_server_stats,
         tlc_server_state_size,

@@ -110,9 +110,10 @@ impl<'residual> Worker<'residual> {
         self.handle.outcome(|object, outcome| unsafe { sys::tlc_worker_outcome(object, server, outcome) })
     }
 
+    history_method!(tlc_worker_history);
+
     object_methods!(
         tlc_worker_step,
-        tlc_worker_history,
         tlc_worker_residual_scale,
         tlc_worker_stats,
         tlc_worker_state_size,
