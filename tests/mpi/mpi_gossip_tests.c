@@ -138,6 +138,7 @@ static void weights(void)
     require_status(tlc_mpi_wait(h), TLC_OK);
     for (int i = 0; i < ranks; i++)
         sum += (float)(i - rank) / 8;
+    require(!tlc_mpi_allreduce_object(h) && !tlc_mpi_worker_object(h) && !tlc_mpi_server_object(h));
     require(tlc_gossip_mean(tlc_mpi_gossip_object(h), 0)[0] == (float)rank + sum);
     tlc_mpi_destroy(h);
     MPI_Comm_free(&comm);
