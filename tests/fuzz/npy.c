@@ -7,6 +7,7 @@
 #include "../../bench/lib/npy.h"
 #include "fuzz.h"
 #include <sys/mman.h>
+#include <unistd.h>
 
 enum { MOST_INPUT = 1 << 17, MOST_ROWS = 64 };
 
