@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT
  *
- * The vector instructions of x86-64.
+ * The vector instructions of x86-64. In clang they are functions with operators of C in them, so the rules for floats
+ * come first.
  */
 #ifndef TLC_INTRINSICS_H
 #define TLC_INTRINSICS_H
+
+#include "../common/float_rules.h"
 
 #if defined(__x86_64__)
 #include <immintrin.h>

@@ -105,7 +105,7 @@ for compiler; do
   for program in vectors kernels; do
     case $program in
       vectors) printf '%s\n' "$root"/tests/{codec/test_vectors,support/{guard,main,places,records,support}}.c >files ;;
-      kernels) printf '%s\n' "$root"/tests/kernels/check_*.c >files ;;
+      kernels) printf '%s\n' "$root"/tests/{kernels/check_*,support/guard}.c >files ;;
     esac
     rm -rf parts
     objects "$compiler" parts files -D_GNU_SOURCE
