@@ -324,6 +324,7 @@ tlc_status tlc_mask(const void *src, size_t len, float *momentum, size_t n, cons
         status = check_frame(&d, &f, &(tlc_message){src, len}, momentum, "momentum", n);
     if (status)
         return status;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the frame was read */
     if (!f.codec.quantizer->quantize->has_zero)
         return TLC_FAIL(&d.why, TLC_ERR_UNSUPPORTED, "a frame of codec \"%s\" has no mask: none of its values is 0",
                         f.codec.quantizer->name);
