@@ -112,6 +112,19 @@ static void require_traffic(const world *w)
     require(traffic[0] == traffic[1] && (ranks == 1) == !traffic[0]);
 }
 
+/* The outcome is that of the first server that has something to say. */
+static void require_outcome(const world *w)
+{
+    const member alone = w->f.worker[rank];
+    tlc_outcome ours = {.struct_size = sizeof ours}, theirs = member_outcome(alone, 0);
+
+    for (uint32_t i = 1; i < w->l.servers && !theirs.status && !theirs.cause; i++)
+        theirs = member_outcome(alone, i);
+    require_status(tlc_mpi_outcome(w->worker, &ours), TLC_OK);
+    require(ours.status == theirs.status && ours.cause == theirs.cause && ours.rank == theirs.rank);
+    require(ours.status == w->f.pulled[rank] && strcmp(ours.sentence, theirs.sentence) == 0);
+}
+
 /* A rank that is a worker, a server, or both, step by step. */
 static void play(layout l)
 {
@@ -135,6 +148,7 @@ static void play(layout l)
         if (w.worker) {
             require_status(tlc_mpi_wait(w.worker), w.f.pulled[rank]);
             require_results(&w.r, &w.f);
+            require_outcome(&w);
         }
     }
     if (w.worker)
