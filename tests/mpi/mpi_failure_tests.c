@@ -320,7 +320,7 @@ static tlc_status give_up(void *arg, const tlc_server *server, float *const *del
 }
 
 /* An optimizer that fails, with any status, ends the server; its workers are told. */
-static void update_fails(void)
+static void optimizer_fails(void)
 {
     int steps = 0;
     scene s;
@@ -350,6 +350,6 @@ const mpi_test failure_tests[] = {
     {"a server that ends", server_ends},
     {"an answer that comes too late", answer_too_late},
     {"workers that are gone", workers_gone},
-    {"an optimizer that fails", update_fails},
+    {"an optimizer that fails", optimizer_fails},
     {NULL, NULL},
 };

@@ -40,7 +40,7 @@ static void world_open(world *w, layout l, uint32_t backup)
     cfg.servers = l.servers;
     cfg.backup = backup;
     fleet_open(&w->f, &cfg, large_tensors, 0);
-    w->f.delta = fleet_half;
+    w->f.delta = half_or_nan;
     results_open(&w->r, &w->f);
     tlc_mpi_config job = mpi_config(&w->f.cfg, w->f.tensors, TENSORS);
     if (is_worker(l))
@@ -143,6 +143,8 @@ static void play(layout l)
             require_status(tlc_mpi_server_start(w.server), TLC_OK);
             require_status(tlc_mpi_wait(w.server), status);
             require_status(halve(&updates, tlc_mpi_server_object(w.server), w.delta), TLC_OK);
+            if (update_fails(step, (uint32_t)server_of(l), l.servers))
+                w.delta[0][0] = NAN;
             require_status(tlc_mpi_server_answer(w.server, (const float *const *)w.delta), TLC_OK);
         }
         if (w.worker) {
