@@ -349,8 +349,8 @@ void tlc_mpi_destroy(tlc_mpi *h)
     if (h->role->leave && !h->mail.error)
         h->role->leave(h);
     if (h->pair) { /* one communicator: what fails for one fails for both */
-        const int error = h->mail.error ? h->mail.error : h->pair->mail.error;
-        h->mail.error = h->pair->mail.error = error;
+        if (h->mail.error || h->pair->mail.error)
+            (void)tlc_mpi_break(h->mail.error ? h : h->pair, TLC_ERR_TRANSPORT, NULL);
         h->pair->pair = NULL; /* now the communicator is its own */
     } else if (!h->mail.error)
         (void)MPI_Comm_free(&h->mail.comm);

@@ -21,11 +21,11 @@ static void open_boxes(tlc_mpi *h, tlc_tag tag, int of_owners)
             h->box[i].state = TLC_BOX_CLOSED;
 }
 
-/* What came, and `own` of this rank. */
+/* What came, and `own` of this rank. Nothing comes from ranks whose messages the object does not read. */
 static const tlc_message *messages(tlc_mpi *h, tlc_message own)
 {
     for (size_t i = 0; i < h->peers; i++)
-        h->from[i] = h->box[i].state == TLC_BOX_FULL ? tlc_box_message(&h->box[i]) : (tlc_message){NULL, 0};
+        h->from[i] = tlc_box_message(&h->box[i]);
     h->from[own_index(h)] = own;
     return h->from;
 }

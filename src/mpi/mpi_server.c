@@ -271,7 +271,7 @@ tlc_status tlc_mpi_server_answer(tlc_mpi *h, const float *const *delta)
         return status;
     for (size_t k = 0; k < h->peers && !status; k++) {
         const size_t i = tlc_mpi_turn(h, k);
-        if (!h->over[i])
+        if (!h->told[i])
             status = tlc_mail_send(&h->mail, sends, answer, h->peer[i], TLC_TAG_ANSWER);
         if (h->given[i])
             tlc_mpi_server_reopen(h, i);

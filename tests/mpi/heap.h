@@ -5,6 +5,7 @@
 #ifndef TLC_TEST_HEAP_H
 #define TLC_TEST_HEAP_H
 
+#include "../support/support.h"
 #include <stdlib.h>
 #include <threelc/threelc.h>
 
@@ -29,7 +30,8 @@ static inline void heap_give_back(void *opaque, void *memory)
 {
     heap *h = opaque;
 
-    h->used -= memory != NULL;
+    require(memory); /* what was never taken is not given back */
+    h->used--;
     free(memory);
 }
 

@@ -6,15 +6,9 @@
 #include "mpi_run.h"
 #include <math.h>
 
-enum { STEPS = 100, BAD_STEP = 7, BAD_UPDATE = 11 };
+enum { STEPS = 100, BAD_STEP = 7 };
 
 /* ---- optimizers at the owners ------------------------------------------------------------------------------------ */
-
-/* In one step that of an owner cannot go on. */
-static int update_fails(uint64_t step, uint32_t owner, uint32_t owners)
-{
-    return step == BAD_UPDATE && owner == BAD_UPDATE % owners;
-}
 
 /* What fleet_half does. */
 static tlc_status halve(void *arg, const tlc_allreduce *a, float *const *delta)
@@ -26,15 +20,6 @@ static tlc_status halve(void *arg, const tlc_allreduce *a, float *const *delta)
             delta[p][i] = 0.5f * part.mean[i];
     ++*(size_t *)arg;
     return update_fails(tlc_allreduce_step(a), (uint32_t)rank, (uint32_t)ranks) ? TLC_ERR_NOMEM : TLC_OK;
-}
-
-static const float *const *half_or_nan(fleet *f, uint32_t owner)
-{
-    const float *const *delta = fleet_half(f, owner);
-
-    if (update_fails(member_step(f->owner[owner]), owner, f->owners) && member_parts(f->owner[owner]))
-        f->half[owner][0] = NAN;
-    return delta;
 }
 
 /* ---- the same in one process ------------------------------------------------------------------------------------- */

@@ -140,6 +140,15 @@ static void no_name(scene *s)
     s->tensors[1].name = NULL;
 }
 
+static void smallest_tensors(scene *s)
+{
+    s->tensors->struct_size = sizeof s->tensors->struct_size;
+}
+static void too_small_tensors(scene *s)
+{
+    s->tensors->struct_size = sizeof s->tensors->struct_size - 1;
+}
+
 static void wrong_alone(void)
 {
     char only[80];
@@ -151,6 +160,8 @@ static void wrong_alone(void)
     snprintf(only, sizeof only, "tensor 1 (\"fc\"): only is 99; it is a worker, 0 to %d, or TLC_NOBODY", ranks - 1);
     is_wrong(no_worker, 1, only);
     is_wrong(no_name, 1, "tensor 1: its name is NULL");
+    is_wrong(smallest_tensors, 0, "tensor 0: its name is NULL"); /* as it has no room for one */
+    is_wrong(too_small_tensors, TLC_ALL, "struct_size of tensors is 7; it is at least 8");
 }
 
 static tlc_status update(void *arg, const tlc_allreduce *allreduce, float *const *delta)
@@ -229,6 +240,24 @@ static void other_calls(void)
     require_status(tlc_mpi_config_init(&s.cfg, 0, MPI_COMM_WORLD), TLC_ERR_PARAM);
 }
 
+/* The first rank after the workers makes a worker. */
+static void one_worker_more(void)
+{
+    char sentence[200];
+    tlc_mpi *h = NULL;
+    scene s;
+
+    if (ranks < 2)
+        return;
+    scene_set(&s);
+    s.exchange.servers = 1;
+    s.exchange.workers = (uint32_t)ranks - 1;
+    snprintf(sentence, sizeof sentence, "rank %d: this rank is not a worker: workers are ranks 0 to %d", ranks - 1,
+             ranks - 2);
+    require_all_told(&s, tlc_mpi_worker_create(&h, &s.cfg), TLC_ERR_PARAM, (uint32_t)ranks - 1, TLC_ALL, sentence);
+    require(!h && !s.memory.used);
+}
+
 /* What create has to say of a handle that is made: nothing, or advice. */
 static void advice(void)
 {
@@ -305,6 +334,7 @@ const mpi_test create_tests[] = {
     {"a rank that differs", differences},
     {"a rank that is wrong", wrong_alone},
     {"ranks that call something else", other_calls},
+    {"a worker on the rank of a server", one_worker_more},
     {"advice", advice},
     {"a rank without memory", no_memory},
     {"a server that is not made", server_not_made},

@@ -60,6 +60,30 @@ static void broken(void)
     tlc_mpi_destroy(h);
 }
 
+/* The object of the last rank does not take what came: its handle is of no use from then on. That of others is. */
+static void pull_fails(void)
+{
+    const tlc_status status = rank == ranks - 1 ? TLC_ERR_ORDER : TLC_OK;
+    tlc_outcome found = {.struct_size = sizeof found};
+    tlc_mpi *h = NULL;
+    scene s;
+
+    scene_set(&s);
+    s.exchange.gather = 1;
+    require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
+    require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_OK);
+    if (status)
+        require_status(tlc_allreduce_cancel(tlc_mpi_allreduce_object(h)), TLC_OK);
+    for (int i = 0; i < 2 && (status || !i); i++) {
+        require_status(tlc_mpi_wait(h), status);
+        require_status(tlc_mpi_outcome(h, &found), TLC_OK);
+        require(found.status == status && (!status || strstr(found.sentence, "pull was called before push")));
+    }
+    if (status)
+        require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), status);
+    tlc_mpi_destroy(h);
+}
+
 /* The last call of the handle was refused: the outcome says so, and names this rank. */
 static void refused(const tlc_mpi *h, tlc_status got, tlc_status want, size_t tensor, const char *sentence)
 {
@@ -244,6 +268,28 @@ static void server_ends(void)
     require(!s.memory.used);
 }
 
+/* Workers that leave in a step which the server of the last rank has answered, but no other one: nobody needs that
+ * answer any more. */
+static void answer_too_late(void)
+{
+    tlc_mpi *worker = NULL, *server = NULL;
+    scene s;
+
+    scene_set(&s);
+    s.exchange.servers = s.exchange.workers = (uint32_t)ranks;
+    require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_OK);
+    require_status(tlc_mpi_server_create(&server, &s.cfg, worker), TLC_OK);
+    require_status(tlc_mpi_worker_start(worker, s.grads, 1, s.out), TLC_OK);
+    if (rank == ranks - 1) {
+        require_status(tlc_mpi_server_start(server), TLC_OK);
+        require_status(tlc_mpi_wait(server), TLC_OK);
+        require_status(tlc_mpi_server_answer(server, NULL), TLC_OK);
+    }
+    tlc_mpi_destroy(worker);
+    tlc_mpi_destroy(server);
+    require(!s.memory.used);
+}
+
 /* A server that waits for pushes of workers that have all gone. */
 static void workers_gone(void)
 {
@@ -274,7 +320,7 @@ static tlc_status give_up(void *arg, const tlc_server *server, float *const *del
 }
 
 /* An optimizer that fails, with any status, ends the server; its workers are told. */
-static void update_fails(void)
+static void optimizer_fails(void)
 {
     int steps = 0;
     scene s;
@@ -297,11 +343,13 @@ static void update_fails(void)
 const mpi_test failure_tests[] = {
     {"a rank with memory later", room_later},
     {"MPI fails", broken},
+    {"a message that the object does not take", pull_fails},
     {"calls out of turn", turns},
     {"a rank that would wait for itself", waits_for_itself},
     {"a server ahead of the worker of its rank", ahead_of_itself},
     {"a server that ends", server_ends},
+    {"an answer that comes too late", answer_too_late},
     {"workers that are gone", workers_gone},
-    {"an optimizer that fails", update_fails},
+    {"an optimizer that fails", optimizer_fails},
     {NULL, NULL},
 };

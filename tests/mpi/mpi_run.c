@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "mpi_run.h"
+#include <math.h>
 #include <stdio.h>
 
 int rank, ranks;
@@ -77,6 +78,20 @@ const void *const *grads_of(const fleet *f, const void *grads[TENSORS])
     for (size_t t = 0; t < TENSORS; t++)
         grads[t] = f->grad[(size_t)rank * TENSORS + t];
     return grads;
+}
+
+int update_fails(uint64_t step, uint32_t owner, uint32_t owners)
+{
+    return step == BAD_UPDATE && owner == BAD_UPDATE % owners;
+}
+
+const float *const *half_or_nan(fleet *f, uint32_t owner)
+{
+    const float *const *delta = fleet_half(f, owner);
+
+    if (update_fails(member_step(f->owner[owner]), owner, f->owners) && member_parts(f->owner[owner]))
+        f->half[owner][0] = NAN;
+    return delta;
 }
 
 void results_open(results *r, const fleet *f)

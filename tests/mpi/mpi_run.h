@@ -38,6 +38,13 @@ tlc_mpi_config mpi_config(const tlc_exchange_config *exchange, const tlc_tensor 
 /* What worker `rank` of the fleet pushes; the pointers lie in grads. */
 const void *const *grads_of(const fleet *f, const void *grads[TENSORS]);
 
+/* In one step the optimizer of one owner cannot go on. */
+enum { BAD_UPDATE = 11 };
+int update_fails(uint64_t step, uint32_t owner, uint32_t owners);
+
+/* fleet_half, but for that owner in that step: one of its deltas is not finite. */
+const float *const *half_or_nan(fleet *f, uint32_t owner);
+
 /* Results of this rank. */
 typedef struct results {
     void *out[TENSORS];

@@ -40,7 +40,7 @@ static void world_open(world *w, layout l, uint32_t backup)
     cfg.servers = l.servers;
     cfg.backup = backup;
     fleet_open(&w->f, &cfg, large_tensors, 0);
-    w->f.delta = fleet_half;
+    w->f.delta = half_or_nan;
     results_open(&w->r, &w->f);
     tlc_mpi_config job = mpi_config(&w->f.cfg, w->f.tensors, TENSORS);
     if (is_worker(l))
@@ -112,6 +112,19 @@ static void require_traffic(const world *w)
     require(traffic[0] == traffic[1] && (ranks == 1) == !traffic[0]);
 }
 
+/* The outcome is that of the first server that has something to say. */
+static void require_outcome(const world *w)
+{
+    const member alone = w->f.worker[rank];
+    tlc_outcome ours = {.struct_size = sizeof ours}, theirs = member_outcome(alone, 0);
+
+    for (uint32_t i = 1; i < w->l.servers && !theirs.status && !theirs.cause; i++)
+        theirs = member_outcome(alone, i);
+    require_status(tlc_mpi_outcome(w->worker, &ours), TLC_OK);
+    require(ours.status == theirs.status && ours.cause == theirs.cause && ours.rank == theirs.rank);
+    require(ours.status == w->f.pulled[rank] && strcmp(ours.sentence, theirs.sentence) == 0);
+}
+
 /* A rank that is a worker, a server, or both, step by step. */
 static void play(layout l)
 {
@@ -130,11 +143,14 @@ static void play(layout l)
             require_status(tlc_mpi_server_start(w.server), TLC_OK);
             require_status(tlc_mpi_wait(w.server), status);
             require_status(halve(&updates, tlc_mpi_server_object(w.server), w.delta), TLC_OK);
+            if (update_fails(step, (uint32_t)server_of(l), l.servers))
+                w.delta[0][0] = NAN;
             require_status(tlc_mpi_server_answer(w.server, (const float *const *)w.delta), TLC_OK);
         }
         if (w.worker) {
             require_status(tlc_mpi_wait(w.worker), w.f.pulled[rank]);
             require_results(&w.r, &w.f);
+            require_outcome(&w);
         }
     }
     if (w.worker)

@@ -65,11 +65,12 @@ static tlc_status created(const scene *s, tlc_status status)
     return status;
 }
 
-/* Does a call that failed say why? */
+/* Does a call that failed say why? None succeeds on a rank on which MPI has failed. */
 static tlc_status went(const tlc_mpi *h, tlc_status status)
 {
     tlc_outcome found = {.struct_size = sizeof found};
 
+    require(status || !fake_was_told());
     require_status(tlc_mpi_outcome(h, &found), TLC_OK);
     require(!status || (found.status == status && found.sentence[0]));
     return status;
@@ -237,6 +238,39 @@ static void play_server_first(int rank, int ranks)
     play_both(rank, ranks, 1);
 }
 
+/* The last rank destroys its worker before its server answers. That ends the server for all, so nobody takes the
+ * answer. The others leave after it. */
+static void play_cut_off(int rank, int ranks)
+{
+    tlc_mpi *worker = NULL, *server = NULL;
+    int answered = 1;
+    scene s;
+
+    scene_set(&s, rank, (uint32_t)ranks, 1);
+    tlc_status status = created(&s, tlc_mpi_worker_create(&worker, &s.cfg));
+    if (!status && rank == ranks - 1)
+        status = created(&s, tlc_mpi_server_create(&server, &s.cfg, worker));
+    const int is_made = !status;
+    if (!status)
+        status = went(worker, tlc_mpi_worker_start(worker, s.grads, 1, s.out));
+    if (!status && server)
+        status = went(server, tlc_mpi_server_start(server));
+    if (!status)
+        status = await(server ? server : worker);
+    require(status || server);
+    if (server) {
+        tlc_mpi_destroy(worker);
+        worker = NULL;
+    }
+    if (!status)
+        (void)went(server, tlc_mpi_server_answer(server, NULL));
+    if (is_made)
+        (void)MPI_Bcast(&answered, 1, MPI_INT, ranks - 1, fake_world());
+    tlc_mpi_destroy(worker);
+    tlc_mpi_destroy(server);
+    close_scene(&s);
+}
+
 static void play_gossip(int rank, int ranks)
 {
     const tlc_graph ring = {.struct_size = sizeof ring, .kind = TLC_GRAPH_RING};
@@ -291,6 +325,7 @@ static const struct {
     {"servers", play_apart},
     {"worker first", play_worker_first},
     {"server first", play_server_first},
+    {"cut off", play_cut_off},
     {"gossip", play_gossip},
 };
 
@@ -304,15 +339,16 @@ static void each_call_fails(void (*play)(int rank, int ranks), const char *name)
     unsigned runs = 0;
 
     steps = 2;
+    at.note = name;
     for (int rank = 0; rank < RANKS; rank++) {
+        at.n = (size_t)rank;
+        at.i = 0;
         const int calls = fake_run(RANKS, (fake_fault){.rank = rank}, play);
         require(calls > 20);
         for (int call = 1; call <= calls; call++) {
             if (runs++ % stride)
                 continue;
-            at.n = (size_t)rank;
             at.i = (size_t)call;
-            at.note = name;
             alarm(SECONDS_MAX); /* a rank that waits without a call of MPI */
             require(fake_run(RANKS, (fake_fault){rank, call, call % 2}, play) == -1);
         }
