@@ -119,7 +119,7 @@ static void put_positive(tlc_text *w, double number)
 tlc_real tlc_text_real(double number)
 {
     const uint64_t infinite = UINT64_C(0x7ff) << 52, sign = UINT64_C(1) << 63;
-    tlc_real real;
+    tlc_real real = {""};
     tlc_text w = tlc_text_in(real.text, sizeof real.text);
     uint64_t bits;
 

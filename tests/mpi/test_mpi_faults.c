@@ -183,8 +183,8 @@ static void play_apart(int rank, int ranks)
         play_worker(&s);
     else {
         tlc_status status = created(&s, tlc_mpi_server_create(&h, &s.cfg, NULL));
-        while (!status && went(h, tlc_mpi_server_run(h, NULL, NULL)) == TLC_ERR_NOMEM)
-            continue;
+        while (!status && went(h, tlc_mpi_server_run(h, NULL, NULL)) == TLC_ERR_NOMEM) {
+        }
         tlc_mpi_destroy(h);
     }
     close_scene(&s);
