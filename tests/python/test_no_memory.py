@@ -82,6 +82,20 @@ class NoMemory(unittest.TestCase):
         self.assertEqual(found, self.expected)
         in_pool(self.pool, lambda i: None)
 
+    def test_all_threads_work(self):
+        """What they leave out the library does, so results alone do not tell."""
+        together, done = threading.Barrier(THREADS), []
+
+        def task(_, i):
+            together.wait(5)
+            done.append((i, threading.get_ident()))
+
+        for _ in range(2):
+            self.pool._run_tasks(None, 2 * THREADS, task, None)
+            tasks, threads = zip(*done)
+            self.assertEqual((sorted(tasks), len(set(threads))), (list(range(2 * THREADS)), THREADS))
+            done.clear()
+
     def test_in_the_thread_that_calls(self):
         for k in range(1, 1000):
             context = threelc.Context(N, "3lc", threads=THREADS)
