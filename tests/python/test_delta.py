@@ -60,6 +60,16 @@ class Deltas(unittest.TestCase):
         self.assertEqual(info.base_digest, threelc.delta.digest(base))
         self.assertEqual(info.result_digest, threelc.delta.digest(following))
 
+    def test_check_result(self):
+        """A result that is not the sender's is found where that is asked for."""
+        base, one = numpy.zeros(1000, "u2"), numpy.ones(1, "u2")
+        frame = threelc.delta.from_changes(numpy.array([3]), 0 * one, one, 1000, dtype="bf16",
+                                           digests=(threelc.delta.digest(base, dtype="bf16"), 7))
+        self.assertEqual(threelc.delta.apply(frame, base.copy(), dtype="bf16")[3], 1)
+        with self.assertRaisesRegex(threelc.CorruptError, "not those of the sender") as caught:
+            threelc.delta.apply(frame, base, dtype="bf16", check_result=True)
+        self.assertEqual(caught.exception.status, threelc.Status.CHECKSUM)
+
     def test_blocks(self):
         base = RANDOM.integers(0, 256, (10, 65536), "u1")
         following = base.copy()

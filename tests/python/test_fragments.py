@@ -54,11 +54,20 @@ class Fragments(unittest.TestCase):
                     fragment._run(*exchange)
             self.assertEqual((started.failure, started.done), (error if known else None, known))
 
+    def test_largest(self):
+        """The bytes of the round that sent most."""
+        fragment = Fragment({"w": torch.zeros(3)}, threelc.exchange.Config(workers=2), 0, None, 0, 0, None)
+        transport = SimpleNamespace(sent=5)
+        for size in 100, 40:
+            group = SimpleNamespace(run=lambda *_, n=size: setattr(transport, "sent", transport.sent + n))
+            fragment._run(group, Round(5, 8, True, [], {}), [], 1.0, transport, None)
+        self.assertEqual(fragment.largest, 100)
+
     def test_rounds_of_other_tensors(self):
         """Each of the ways in which a round of a state is not one of its fragment."""
         fragment = Fragment({"w": torch.zeros(3)}, threelc.exchange.Config(workers=2), 0, None, 0, 0, None)
         saved = {"group": {"names": ["w"]}, "round": {"means": [torch.zeros(3)], "buffers": {"b": 1}, "merged": ["b"]}}
-        check_fragments([fragment], [[saved]])
+        check_fragments([fragment], [[saved], [{"group": {"names": ["frozen", "w"]}}]])
         for damage in {"means": []}, {"merged": ["c"]}:
             with self.assertRaisesRegex(ValueError, "a round has other tensors than its fragment"):
                 check_fragments([fragment], [[{**saved, "round": {**saved["round"], **damage}}]])

@@ -8,6 +8,8 @@ import sys
 import threading
 import unittest
 from contextlib import suppress
+from functools import partial
+from unittest import mock
 
 import numpy
 import threelc
@@ -95,6 +97,16 @@ class NoMemory(unittest.TestCase):
             tasks, threads = zip(*done)
             self.assertEqual((sorted(tasks), len(set(threads))), (list(range(2 * THREADS)), THREADS))
             done.clear()
+
+    def test_no_threads(self):
+        """Where the system has none to give, the thread that calls does all, but for the main thread."""
+        pool, done = _parallel.Threads(THREADS), []
+        with mock.patch("_thread.start_new_thread", side_effect=RuntimeError):
+            run = partial(pool.call, pool._run_tasks, None, 2, lambda _, i: done.append(i), None)
+            self.assertTrue(in_thread(lambda: run() is None))
+            with self.assertRaisesRegex(RuntimeError, "no thread can be started"):
+                run()
+        self.assertEqual(done, [0, 1])
 
     def test_in_the_thread_that_calls(self):
         for k in range(1, 1000):
