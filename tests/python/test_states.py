@@ -448,7 +448,8 @@ class Parts(unittest.TestCase):
     def test_ranks_that_are_missing(self):
         kind, here = states.Kind("Thing", 1, states.RANKS), SimpleNamespace(rank=1, world=2)
         for world, lost, words in ((3, None, r"ranks 1, 2 are missing$"),
-                                   (9, None, r"ranks 1, 2, 3, \.\.\. are missing$"), (3, False, "ranks 1, 2 are missing; with lost=True")):
+                                   (9, None, r"ranks 1, 2, 3, \.\.\. are missing$"),
+                                   (3, False, "ranks 1, 2 are missing; with lost=True the run goes on")):
             saved = {"version": 1, "kind": "Thing", "rank": 0, "world": world}
             with self.assertRaisesRegex(ValueError, words):
                 states.states_for(saved, kind, here, lost)
