@@ -225,7 +225,7 @@ class Sharing(unittest.TestCase):
         flat.copy_(torch.arange(100))
         between = torch.frombuffer(memory, dtype=torch.float32, offset=2, count=10)
         for part, root in ((flat[:1].expand(200), flat), (flat[0:5:4], flat[:5]), (flat[4:24].view(2, 10), flat),
-                           (flat[:20].view(10, 2)[:, 1:], flat), (flat[:1].view(1, 1), flat)):
+                           (flat[:20].view(10, 2)[:, 1:], flat), (flat[:1].view(1, 1), flat), (between[2:5], between)):
             found = sharing.places({"a": part, "b": root})
             self.assertEqual([place.root for place in found.values()], ["b", "b"])
             self.assertTrue(torch.equal(sharing.values_in(root, found["a"], part.shape), part))
