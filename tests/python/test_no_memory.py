@@ -108,6 +108,19 @@ class NoMemory(unittest.TestCase):
                 run()
         self.assertEqual(done, [0, 1])
 
+    def test_none_to_tell_that_a_job_has_ended(self):
+        tries, told = [], threading.Event()
+
+        def tell():
+            tries.append(None)
+            if len(tries) < 3:
+                raise MemoryError
+            told.set()
+
+        self.pool._jobs.put((int, tell))
+        self.assertTrue(told.wait(5))
+        in_pool(self.pool, lambda i: None)
+
     def test_in_the_thread_that_calls(self):
         for k in range(1, 1000):
             context = threelc.Context(N, "3lc", threads=THREADS)
