@@ -52,6 +52,25 @@ class Arrays(unittest.TestCase):
                       array.array("B", FRAME), numpy.frombuffer(FRAME, "i1")):
             self.assertEqual(threelc.decompress(frame).tolist(), [0, 1, 2, 3, 4, 5])
 
+    def test_read_only(self):
+        """Each call that writes to an array of the caller's refuses one that nobody may write."""
+        delta, fixed, some = threelc.delta, numpy.frombuffer(bytes(24), "f4"), numpy.ones(6, "f4")
+        change = delta.compress(fixed, some)
+        room = bytes(delta.bound(6, "f32"))
+        for call, name in (
+                (lambda: threelc.decompress(FRAME, fixed), "out"), (lambda: threelc.mask(FRAME, fixed), "momentum"),
+                (lambda: threelc.decompress_add(FRAME, fixed), "sum"),
+                (lambda: threelc.decompress_add_many([FRAME], fixed), "sum"),
+                (lambda: threelc.Context(6).compress_into(some, bytes(threelc.codec_bound("3lc", 6))), "out"),
+                (lambda: threelc.Context(6, residual=fixed), "residual"),
+                (lambda: delta.compress_into(fixed, some, room), "out"),
+                (lambda: delta.apply(change, fixed), "weights"),
+                (lambda: delta.apply_range(change, fixed, fixed, n=6, first=0), "out"),
+                (lambda: delta.repair(delta.compress(fixed, some, block_digests=True), fixed), "weights")):
+            with self.assertRaisesRegex(ValueError, f"{name} is read-only"):
+                call()
+        self.assertEqual((fixed.tolist(), room), ([0.0] * 6, bytes(len(room))))
+
     def test_refused(self):
         for out, error, words in (
                 (numpy.zeros(6, "f8"), TypeError, "out should have values of .*bfloat16, not float64"),

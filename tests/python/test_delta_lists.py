@@ -111,6 +111,8 @@ class Lists(unittest.TestCase):
         one = numpy.ones(1, "u2")
         with self.assertRaisesRegex(ValueError, "there are 2 positions, 1 weights before and 1 after"):
             delta.from_changes(numpy.arange(2), one, one, N, dtype="bf16")
+        with self.assertRaisesRegex(ValueError, "there are 2 positions, 2 weights before and 1 after"):
+            delta.from_changes(numpy.arange(2), numpy.ones(2, "u2"), one, N, dtype="bf16")
         with self.assertRaisesRegex(ValueError, r"positions\[0\] is \d+, and n 150001"):
             delta.from_changes(numpy.array([-1]), one, one, N, dtype="bf16")
         for digests, words in (((0, 2**64), "digests should be from 0 to"), ((-1, 0), "digests should be from 0 to"),

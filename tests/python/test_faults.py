@@ -52,6 +52,7 @@ class Faults(unittest.TestCase):
         """The bytes of each call to and from other ranks, with lengths of 8 bytes; what is no training counts none."""
         def talk(rank):
             transport, found = Transport(), []
+            self.assertEqual((transport.sent, transport.received), (0, 0))
             sparse = torch.sparse_coo_tensor([[1, 5]], [1.0, 2.0], (9,))
             plain, flat = torch.arange(7.0), torch.full((9,), float(rank))
             mail, came = torch.full((5,), rank), torch.zeros(5, dtype=torch.int64)

@@ -2,10 +2,12 @@
 """Fragments of LocalSteps, without ranks: their rounds, and what states have of these."""
 import itertools
 import unittest
+from types import SimpleNamespace
+from unittest import mock
 
 import threelc.torch
 import torch
-from threelc.torch._local.fragment import Fragment, Round
+from threelc.torch._local.fragment import Fragment, Round, check_fragments
 
 
 class Fragments(unittest.TestCase):
@@ -33,6 +35,44 @@ class Fragments(unittest.TestCase):
         two.round = Round(5, 8, True, [], {})  # whose exchange has ended without results
         with self.assertRaisesRegex(RuntimeError, "the exchange of round 5 has failed"):
             two.take()
+
+    def test_failures_of_exchanges(self):
+        """A change that is not finite fails the round on all ranks alike; whatever else fails is raised."""
+        fragment = Fragment({"w": torch.zeros(3)}, threelc.exchange.Config(workers=2), 0, None, 0, 0, None)
+        for cause, known in (threelc.Status.NONFINITE, True), (threelc.Status.CORRUPT, False), (None, False):
+            outcome = cause and threelc.exchange.Outcome(
+                status=threelc.Status.STEP, cause=cause, step=3, rank=1, tensor=0, taken=None, unknown=0, missing=0,
+                sentence="it failed")
+            error = threelc.StepError(threelc.Status.STEP, "it failed", outcome)
+            started = Round(5, 8, True, [], {})
+            group = SimpleNamespace(run=mock.Mock(side_effect=error))
+            exchange = group, started, [], 1.0, SimpleNamespace(sent=0), None
+            if known:
+                fragment._run(*exchange)
+            else:
+                with self.assertRaisesRegex(threelc.StepError, "it failed"):
+                    fragment._run(*exchange)
+            self.assertEqual((started.failure, started.done), (error if known else None, known))
+
+    def test_largest(self):
+        """The bytes of the round that sent most."""
+        fragment = Fragment({"w": torch.zeros(3)}, threelc.exchange.Config(workers=2), 0, None, 0, 0, None)
+        transport = SimpleNamespace(sent=5)
+        for size in 100, 40:
+            group = SimpleNamespace(run=lambda *_, n=size: setattr(transport, "sent", transport.sent + n))
+            fragment._run(group, Round(5, 8, True, [], {}), [], 1.0, transport, None)
+        self.assertEqual(fragment.largest, 100)
+
+    def test_rounds_of_other_tensors(self):
+        """Each of the ways in which a round of a state is not one of its fragment."""
+        fragment = Fragment({"w": torch.zeros(3)}, threelc.exchange.Config(workers=2), 0, None, 0, 0, None)
+        saved = {"group": {"names": ["w"]}, "round": {"means": [torch.zeros(3)], "buffers": {"b": 1}, "merged": ["b"]}}
+        check_fragments([fragment], [[saved], [{"group": {"names": ["frozen", "w"]}}]])
+        for damage in {"means": []}, {"merged": ["c"]}:
+            with self.assertRaisesRegex(ValueError, "a round has other tensors than its fragment"):
+                check_fragments([fragment], [[{**saved, "round": {**saved["round"], **damage}}]])
+        with self.assertRaisesRegex(ValueError, "fragment 0 of the state has other parameters, without w: make"):
+            check_fragments([fragment], [[{"group": {"names": ["a", "x"]}}]])
 
     def test_two_dense_rounds(self):
         fragment = Fragment({"w": torch.zeros(3)}, threelc.exchange.Config(workers=2), 0, None, 2, 0, None)

@@ -1,10 +1,12 @@
 # SPDX-License-Identifier: MIT
 """What help() prints: it can be read, and has what a user needs."""
+import builtins
 import dataclasses
 import importlib
 import pydoc
 import re
 import unittest
+from pathlib import Path
 
 import threelc
 
@@ -39,6 +41,16 @@ class Help(unittest.TestCase):
         whole = re.sub(r"\(\s+", "(", "\n".join(lines(threelc)))  # Python 3.13 breaks long signatures
         for words in ("compress(self, gradient", "decompress(frame", "codec_bound(codec", "itemsize"):
             self.assertIn(words, whole)
+
+    def test_exceptions(self):
+        """Those that the package names are there."""
+        named = {}
+        for path in Path(threelc.__file__).parent.rglob("*.py"):
+            for name in re.findall(r"\b[A-Z]\w*Error\b", path.read_text("utf-8")):
+                named.setdefault(name, path.name)
+        self.assertIn("BaseError", named)
+        for name, path in named.items():
+            self.assertTrue(hasattr(threelc, name) or hasattr(builtins, name), f"{name} in {path}")
 
     def test_enums_are_numbers(self):
         """dir() and help() are short, all else is as in an IntEnum."""

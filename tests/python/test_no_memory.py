@@ -8,6 +8,8 @@ import sys
 import threading
 import unittest
 from contextlib import suppress
+from functools import partial
+from unittest import mock
 
 import numpy
 import threelc
@@ -80,6 +82,43 @@ class NoMemory(unittest.TestCase):
 
     def check(self, found):
         self.assertEqual(found, self.expected)
+        in_pool(self.pool, lambda i: None)
+
+    def test_all_threads_work(self):
+        """What they leave out the library does, so results alone do not tell."""
+        together, done = threading.Barrier(THREADS), []
+
+        def task(_, i):
+            together.wait(5)
+            done.append((i, threading.get_ident()))
+
+        for _ in range(2):
+            self.pool._run_tasks(None, 2 * THREADS, task, None)
+            tasks, threads = zip(*done)
+            self.assertEqual((sorted(tasks), len(set(threads))), (list(range(2 * THREADS)), THREADS))
+            done.clear()
+
+    def test_no_threads(self):
+        """Where the system has none to give, the thread that calls does all, but for the main thread."""
+        pool, done = _parallel.Threads(THREADS), []
+        with mock.patch("_thread.start_new_thread", side_effect=RuntimeError):
+            run = partial(pool.call, pool._run_tasks, None, 2, lambda _, i: done.append(i), None)
+            self.assertTrue(in_thread(lambda: run() is None))
+            with self.assertRaisesRegex(RuntimeError, "no thread can be started"):
+                run()
+        self.assertEqual(done, [0, 1])
+
+    def test_none_to_tell_that_a_job_has_ended(self):
+        tries, told = [], threading.Event()
+
+        def tell():
+            tries.append(None)
+            if len(tries) < 3:
+                raise MemoryError
+            told.set()
+
+        self.pool._jobs.put((int, tell))
+        self.assertTrue(told.wait(5))
         in_pool(self.pool, lambda i: None)
 
     def test_in_the_thread_that_calls(self):

@@ -436,6 +436,16 @@ class Parts(unittest.TestCase):
             with self.assertRaisesRegex(ValueError, f"this state of Thing is damaged: {words}"):
                 kind.checked({**head, "a": a, "b": b})
 
+    def test_pairs(self):
+        kind = states.Kind("Thing", 1, {"a": (str, int)})
+        for a in ("x",), ("x", 1, 2), "x1":
+            with self.assertRaisesRegex(ValueError, "'a' is .*, not a list of 2 entries"):
+                kind.checked({"version": 1, "kind": "Thing", "a": a})
+        for other, words in (({"version": 1, "state": 2}, "not one of a threelc.Context"),
+                             ({"state": {}, "param_groups": []}, "not one of an optimizer")):
+            with self.assertRaisesRegex(ValueError, words):
+                kind.checked(other)
+
     def test_ranks(self):
         kind, here = states.Kind("Thing", 1, states.RANKS), SimpleNamespace(rank=1, world=2)
         for ranks, words in (((0, 7), "is of rank 7 of 2"), ((-1, 0), "is of rank -1 of 2"),
@@ -444,6 +454,15 @@ class Parts(unittest.TestCase):
             saved = [{"version": 1, "kind": "Thing", "rank": rank, "world": 2} for rank in ranks]
             with self.assertRaisesRegex(ValueError, words):
                 states.states_for(saved, kind, here, None)
+
+    def test_ranks_that_are_missing(self):
+        kind, here = states.Kind("Thing", 1, states.RANKS), SimpleNamespace(rank=1, world=2)
+        for world, lost, words in ((3, None, r"ranks 1, 2 are missing$"),
+                                   (9, None, r"ranks 1, 2, 3, \.\.\. are missing$"),
+                                   (3, False, "ranks 1, 2 are missing; with lost=True the run goes on")):
+            saved = {"version": 1, "kind": "Thing", "rank": 0, "world": world}
+            with self.assertRaisesRegex(ValueError, words):
+                states.states_for(saved, kind, here, lost)
 
     def test_traffic(self):
         """Sums over all ranks stay, whatever their number."""

@@ -122,6 +122,18 @@ class Ways(unittest.TestCase):
             self.assertEqual(bits(served), bits(source))
             source.step()
 
+    def test_copies_of_inference(self):
+        """What is kept of a tensor that is not in one piece is no inference tensor: the next call may be out of it."""
+        source, served = {"a": torch.randn(4, 6).t()}, {"a": torch.zeros(6, 4)}
+        publisher, receiver = WeightSync(source), WeightSync(served)
+        for _ in range(2):
+            with torch.inference_mode():
+                receiver.receive(publisher.publish())
+            source["a"] = torch.randn(6, 4)
+        receiver.receive(publisher.publish())
+        self.assertTrue(torch.equal(served["a"], source["a"]))
+        self.assertFalse(publisher.state_dict()["published"]["a"].is_inference())
+
 
 class Mappings(unittest.TestCase):
     def test_following(self):

@@ -115,6 +115,10 @@ class Sharing(unittest.TestCase):
                                (turned, alone), (turned, tied), (tied, turned)):
             with self.subTest(f"{source.__name__} {served.__name__}"):
                 self.follows(source(1), served(2))
+        twice = torch.nn.ModuleList([alone(1)] * 2)  # one module with two names
+        apart = torch.nn.ModuleList([alone(2), alone(3)])
+        WeightSync(apart).receive(WeightSync(twice).publish())
+        self.assertEqual(bits(apart), bits(twice))
 
     def test_compiled(self):
         """Names are without what torch.compile() puts into them, on both sides, and in messages of older releases."""
@@ -143,11 +147,15 @@ class Sharing(unittest.TestCase):
         views.row.data = views.flat.data[21:41]
         shifted = flattened(3)
         shifted.row.data = shifted.flat.data[40:60]
+        memory, weight = torch.randn(10), torch.zeros(2, 3)
+        thirds = Tensors(flat=memory, weight=memory[:6].view(3, 2).t(), row=memory[:3])
+        rows = Tensors(flat=torch.zeros(10), weight=weight, row=weight[0])
         for source, served, words in ((alone(1), tied(2), "b and a share memory in this model, but not"),
                                       (alone(1), same(2), "b and a share memory"),
                                       (separate(1), flattened(2), "share memory in this model"),
                                       (flattened(1), shifted, "row and flat share memory .* in another way"),
-                                      (flattened(1), views, "row and flat share memory")):
+                                      (flattened(1), views, "row and flat share memory"),
+                                      (thirds, rows, "row and weight share memory .* in another way")):
             before = bits(served)
             with self.assertRaisesRegex(ValueError, words):
                 WeightSync(served).receive(WeightSync(source).publish())
@@ -217,7 +225,7 @@ class Sharing(unittest.TestCase):
         flat.copy_(torch.arange(100))
         between = torch.frombuffer(memory, dtype=torch.float32, offset=2, count=10)
         for part, root in ((flat[:1].expand(200), flat), (flat[0:5:4], flat[:5]), (flat[4:24].view(2, 10), flat),
-                           (flat[:20].view(10, 2)[:, 1:], flat), (flat[:1].view(1, 1), flat)):
+                           (flat[:20].view(10, 2)[:, 1:], flat), (flat[:1].view(1, 1), flat), (between[2:5], between)):
             found = sharing.places({"a": part, "b": root})
             self.assertEqual([place.root for place in found.values()], ["b", "b"])
             self.assertTrue(torch.equal(sharing.values_in(root, found["a"], part.shape), part))

@@ -88,8 +88,6 @@ _STARTED: List[None] = []  # an entry for each thread
 _BEGUN: List[None] = []
 after_forks(_STARTED.clear)
 after_forks(_BEGUN.clear)
-_HERE = threading.local()
-after_forks(lambda: _HERE.__dict__.clear())
 
 
 @atexit.register
@@ -103,7 +101,6 @@ def _let_threads_begin() -> None:
 def _serve(jobs: "SimpleQueue[Tuple[Callable[[], None], Callable[[], Any]]]") -> None:
     """jobs: each with what tells that it has ended, which somebody waits for."""
     _BEGUN.append(None)
-    _HERE.serves = True
     while True:
         job, told = jobs.get()
         try:
@@ -154,8 +151,7 @@ class Threads:
         """Calls a function whose work Ctrl-C must not cut in two. After Ctrl-C, KeyboardInterrupt is raised when the
         function has ended."""
         there = self._start()
-        if threading.current_thread() is not threading.main_thread() or getattr(_HERE, "serves", False) or \
-                sys.is_finalizing():  # no signal is handled here
+        if threading.current_thread() is not threading.main_thread() or sys.is_finalizing():  # no signal is handled
             _check_depth()
             return function(*arguments)
         if not there:

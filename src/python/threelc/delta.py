@@ -125,8 +125,8 @@ def apply(frame: Any, weights: Any, *, dtype: Optional[DTypeLike] = None, check_
     """Makes the next weights of `weights`, in place, and returns them. An exception leaves them as they were:
     BaseError: they are not the base; SizeError: the frame has another number of weights; CorruptError: it was altered.
 
-    check_result: what was written is compared with the digest of the result, in another sweep. ChecksumError: it is not
-    what the sender had. Then the weights have changed, and are not to be used.
+    check_result: what was written is compared with the digest of the result, in another sweep. CorruptError, of
+    status CHECKSUM: it is not what the sender had. Then the weights have changed, and are not to be used.
     """
     source = octets(frame, "frame")
     target, n, kind = weights_of(weights, dtype, "weights", writable=True)

@@ -287,7 +287,8 @@ def _checked(name: Any, tensor: Any) -> Tuple[str, torch.Tensor]:
 
 def _on_host(tensor: torch.Tensor) -> torch.Tensor:
     """The tensor itself if it lies on the CPU in one piece, else a copy."""
-    return tensor.to("cpu").contiguous()
+    with torch.inference_mode(False):  # a copy may be kept for a call out of it
+        return tensor.to("cpu").contiguous()
 
 
 def _message_of(source: Any) -> Message:
