@@ -50,7 +50,7 @@ alone() {
 export -f alone
 export root whole file
 # TLC_TEST_QUICK: every third
-awk -v quick="${TLC_TEST_QUICK-}" '!quick || NR % 3 == 1' <<'END' | tr '\n' '\0' | xargs -0 -P "$(nproc)" -I {} bash -c 'alone {}'
+awk -v quick="${TLC_TEST_QUICK-}" '!quick || NR % 3 == 1' <<'END' | tr '\n' '\0' |
 'TLC_WITH_STOCHASTIC_TERNARY | TLC_WITH_QUARTIC' stochastic-ternary+quartic
 'TLC_WITH_STOCHASTIC_TERNARY | TLC_WITH_GOLOMB' stochastic-ternary+golomb
 TLC_WITH_3LC_GOLOMB 3lc-golomb 3lc-golomb:s=1.9
@@ -64,3 +64,4 @@ TLC_WITH_RANDOM_SPARSE random-sparse random-sparse:p=0.01
 'TLC_WITH_TOPK | TLC_WITH_GOLOMB' topk:p=0.01+golomb
 TLC_WITH_RAW raw
 END
+  xargs -0 -P "$(nproc)" -I {} bash -c 'alone {}'
