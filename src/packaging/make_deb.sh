@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 # Makes Debian packages of this source tree: make_deb.sh FOLDER
 # Maintainer of the packages is DEBFULLNAME <DEBEMAIL>, or else the user who calls this. "meson compile -C BUILD deb"
-# calls it. It needs devscripts and what Build-Depends in debian/control names. DEB_BUILD_OPTIONS=nocheck leaves the
+# calls it. It needs dpkg-dev and what Build-Depends in debian/control names. DEB_BUILD_OPTIONS=nocheck leaves the
 # tests out.
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
