@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * An experiment: what do deltas cost that are made of lists of changes, read as such, folded, or have digests of
- * blocks? bfloat16 weights are drawn; a share of them moves at each step, most by one unit in the last place, one in 16
- * by up to six. Each figure is the median over rounds in which all calls are made in turns, on one thread.
+ * An experiment: what do deltas cost that are made of lists of changes, read as such, folded, applied to a part of the
+ * weights, or have digests of blocks? bfloat16 weights are drawn; a share of them moves at each step, most by one unit
+ * in the last place, one in 16 by up to six. Each figure is the median over rounds in which all calls are made in
+ * turns, on one thread.
  */
 #include "../../lib/channel.h"
 #include "../../lib/common_options.h"
@@ -26,7 +27,7 @@ typedef struct options {
 #define OPTIONS options
 
 static const option_entry entries[] = {
-    {0, "weights", "N", "default 32Mi", OPTION_IN(SIZE, n, 2, (uint64_t)1 << 32)},
+    {0, "weights", "N", "default 32Mi", OPTION_IN(SIZE, n, 16, (uint64_t)1 << 32)},
     {0, "changed", "PERCENT", "of the weights at each step (default 1)", OPTION_AT(NUMBER, percent)},
     {0, "frames", "N", "of a chain that is folded, 1 to 256 (default 64)", OPTION_IN(SIZE, frames, 1, FRAMES_MAX)},
     {0, "seconds", "X", "to measure the calls for one step (default 3)", OPTION_AT(NUMBER, seconds)},
@@ -38,8 +39,8 @@ static const option_table options_table = {
     .usage =
         "usage: lists [OPTION]...\n"
         "\n"
-        "Times deltas of lists of changes, folds, and digests of blocks, each in milliseconds, beside a memcpy of\n"
-        "the weights.\n"
+        "Times deltas of lists of changes, folds, parts of the weights, and digests of blocks, each in milliseconds,\n"
+        "beside a memcpy of the weights.\n"
         "\n",
     .entries = entries,
     .count = sizeof entries / sizeof entries[0],
@@ -47,15 +48,18 @@ static const option_table options_table = {
     .no_files = "there are options only",
 };
 
+enum digests { WHOLE, BLOCKS, NONE, DIGESTS }; /* that a frame has */
+
 /* A step, both ways: weights go to and fro. */
 typedef struct step {
     size_t n, k;
     uint16_t *weights[2], *at, *copy; /* before and after; those that are changed; memory for a memcpy */
-    int is_after;                     /* at is the second one */
+    uint16_t *part;                   /* an eighth of them, which is changed alone */
+    int is_after, part_is_after;      /* at and part are of the second ones */
     uint64_t *positions, *came;       /* came: those that were read */
     uint16_t *listed[2], *values;
-    unsigned char *frame[2], *with_blocks[2], *made;
-    size_t len[2], with_blocks_len[2], cap, made_cap, made_len;
+    unsigned char *frame[DIGESTS][2], *made;
+    size_t len[DIGESTS][2], cap, made_cap, made_len;
 } step;
 
 /* ---- weights ----------------------------------------------------------------------------------------------------- */
@@ -87,18 +91,16 @@ static bool ok(tlc_status status, const char *call, char *why)
 
 static bool make_frames(step *s, char *why)
 {
-    tlc_delta_options blocks;
-
-    (void)tlc_delta_options_init(&blocks, sizeof blocks);
-    blocks.block_digests = 1;
-    for (int i = 0; i < 2; i++)
-        if (!ok(tlc_delta_compress(TLC_BF16, s->weights[i], s->weights[!i], s->n, s->frame[i], s->cap, &s->len[i],
-                                   NULL),
-                "tlc_delta_compress", why) ||
-            !ok(tlc_delta_compress(TLC_BF16, s->weights[i], s->weights[!i], s->n, s->with_blocks[i], s->cap,
-                                   &s->with_blocks_len[i], &blocks),
-                "tlc_delta_compress", why))
-            return false;
+    for (int d = 0; d < DIGESTS; d++) {
+        const tlc_delta_options with = {.struct_size = sizeof with,
+                                        .block_digests = d == BLOCKS,
+                                        .without_digests = d == NONE};
+        for (int i = 0; i < 2; i++)
+            if (!ok(tlc_delta_compress(TLC_BF16, s->weights[i], s->weights[!i], s->n, s->frame[d][i], s->cap,
+                                       &s->len[d][i], &with),
+                    "tlc_delta_compress", why))
+                return false;
+    }
     return true;
 }
 
@@ -128,20 +130,22 @@ static bool open_step(step *s, const options *o, uint64_t *random, char *why)
     (void)tlc_delta_bound(TLC_BF16, o->n, &s->cap);
     for (int i = 0; i < 2; i++) {
         s->weights[i] = channel_buffer(2 * o->n);
-        s->frame[i] = channel_buffer(s->cap);
-        s->with_blocks[i] = channel_buffer(s->cap);
-        if (!s->weights[i] || !s->frame[i] || !s->with_blocks[i])
+        for (int d = 0; d < DIGESTS; d++)
+            s->frame[d][i] = channel_buffer(s->cap);
+        if (!s->weights[i] || !s->frame[WHOLE][i] || !s->frame[BLOCKS][i] || !s->frame[NONE][i])
             return explain(why, "out of memory");
     }
     s->at = channel_buffer(2 * o->n);
+    s->part = channel_buffer(2 * (o->n / 8));
     s->copy = channel_buffer(2 * o->n);
     s->came = channel_buffer(PIECE * sizeof *s->came);
     s->values = channel_buffer(PIECE * sizeof *s->values);
-    if (!s->at || !s->copy || !s->came || !s->values)
+    if (!s->at || !s->part || !s->copy || !s->came || !s->values)
         return explain(why, "out of memory");
     draw_weights(s->weights[0], o->n, random);
     move_weights(s->weights[0], s->weights[1], o->n, o->percent, random);
     memcpy(s->at, s->weights[0], 2 * o->n);
+    memcpy(s->part, s->weights[0] + o->n / 2, 2 * (o->n / 8));
     return list_changes(s, why) && make_frames(s, why);
 }
 
@@ -149,11 +153,12 @@ static void close_step(step *s)
 {
     for (int i = 0; i < 2; i++) {
         free(s->weights[i]);
-        free(s->frame[i]);
-        free(s->with_blocks[i]);
+        for (int d = 0; d < DIGESTS; d++)
+            free(s->frame[d][i]);
         free(s->listed[i]);
     }
     free(s->at);
+    free(s->part);
     free(s->copy);
     free(s->came);
     free(s->values);
@@ -163,7 +168,24 @@ static void close_step(step *s)
 
 /* ---- the calls of one step --------------------------------------------------------------------------------------- */
 
-enum call { COPY, COMPRESS, FROM_CHANGES, CHANGES, APPLY, APPLY_BLOCKS, CALLS };
+enum call { COPY, COMPRESS, FROM_CHANGES, CHANGES, APPLY, CALLS = APPLY + 9 };
+
+/* Ways to apply a frame: all weights or an eighth of them, in place or to other memory, which copies the base, too. */
+static const struct way {
+    const char *name;
+    enum digests digests;
+    bool is_part, apart;
+} ways[CALLS - APPLY] = {
+    {"apply", WHOLE, false, false},
+    {"apply, digests of blocks", BLOCKS, false, false},
+    {"apply, no digests", NONE, false, false},
+    {"all apart", WHOLE, false, true},
+    {"all apart, no digests", NONE, false, true},
+    {"an eighth", WHOLE, true, false},
+    {"an eighth, no digests", NONE, true, false},
+    {"an eighth apart", WHOLE, true, true},
+    {"an eighth apart, no digests", NONE, true, true},
+};
 
 static bool read_changes(step *s, char *why)
 {
@@ -171,20 +193,38 @@ static bool read_changes(step *s, char *why)
     size_t k = 0;
 
     do {
-        if (!ok(tlc_delta_changes(s->frame[0], s->len[0], TLC_BF16, s->n, &p, NULL), "tlc_delta_changes", why))
+        if (!ok(tlc_delta_changes(s->frame[WHOLE][0], s->len[WHOLE][0], TLC_BF16, s->n, &p, NULL), "tlc_delta_changes",
+                why))
             return false;
         k += p.k;
     } while (p.next < p.end);
     return k == s->k || explain(why, "tlc_delta_changes: %zu of %zu came", k, s->k);
 }
 
+static bool apply(step *s, const struct way *w, char *why)
+{
+    const size_t first = w->is_part ? s->n / 2 : 0, count = w->is_part ? s->n / 8 : s->n;
+    uint16_t *in_place = w->is_part ? s->part : s->at;
+    int *is_after = w->is_part ? &s->part_is_after : &s->is_after;
+    const int from = w->apart ? 0 : *is_after;
+    const unsigned char *frame = s->frame[w->digests][from];
+    const size_t len = s->len[w->digests][from];
+
+    if (!w->apart)
+        *is_after = !from;
+    if (!w->apart && !w->is_part)
+        return ok(tlc_delta_apply(frame, len, TLC_BF16, in_place, s->n, NULL), "tlc_delta_apply", why);
+    return ok(tlc_delta_apply_range(frame, len, TLC_BF16, w->apart ? s->weights[0] + first : in_place,
+                                    w->apart ? s->copy : in_place, s->n, first, count, NULL),
+              "tlc_delta_apply_range", why);
+}
+
 static bool pass(const void *subject, int which, char *why)
 {
     step *s = (step *)(uintptr_t)subject;
     const tlc_delta_options plain = {.struct_size = sizeof plain, .without_digests = 1};
-    const int from = s->is_after;
 
-    switch ((enum call)which) {
+    switch (which) {
     case COPY: memcpy(s->copy, s->at, 2 * s->n); return true;
     case COMPRESS:
         return ok(tlc_delta_compress(TLC_BF16, s->weights[0], s->weights[1], s->n, s->copy, s->cap, &s->made_len,
@@ -195,24 +235,13 @@ static bool pass(const void *subject, int which, char *why)
                                          s->made_cap, &s->made_len, NULL),
                   "tlc_delta_from_changes", why);
     case CHANGES: return read_changes(s, why);
-    case APPLY:
-        s->is_after = !from;
-        return ok(tlc_delta_apply(s->frame[from], s->len[from], TLC_BF16, s->at, s->n, NULL), "tlc_delta_apply", why);
-    case APPLY_BLOCKS:
-        s->is_after = !from;
-        return ok(tlc_delta_apply(s->with_blocks[from], s->with_blocks_len[from], TLC_BF16, s->at, s->n, NULL),
-                  "tlc_delta_apply", why);
-    case CALLS: break;
+    default: return apply(s, &ways[which - APPLY], why);
     }
-    return false;
 }
 
 static bool time_step(const options *o, step *s, char *why)
 {
-    static const char *const names[CALLS] = {
-        [COPY] = "memcpy",     [COMPRESS] = "compress", [FROM_CHANGES] = "from_changes",
-        [CHANGES] = "changes", [APPLY] = "apply",       [APPLY_BLOCKS] = "apply, digests of blocks",
-    };
+    static const char *const names[APPLY] = {"memcpy", "compress", "from_changes", "changes"};
     operation operations[CALLS];
     timing timings[CALLS];
     size_t rounds;
@@ -221,12 +250,12 @@ static bool time_step(const options *o, step *s, char *why)
         operations[i] = (operation){pass, s, i, 1};
     if (!measure(operations, CALLS, o->seconds, timings, &rounds, why))
         return false;
-    printf("%zu changes in %zu weights, %zu bytes, with digests of blocks %zu; %zu rounds\n", s->k, s->n, s->len[0],
-           s->with_blocks_len[0], rounds);
-    printf("%-26s %10s %10s %12s\n", "", "median ms", "best ms", "M changes/s");
+    printf("%zu changes in %zu weights, %zu bytes, with digests of blocks %zu; %zu rounds\n", s->k, s->n,
+           s->len[WHOLE][0], s->len[BLOCKS][0], rounds);
+    printf("%-27s %10s %10s %12s\n", "", "median ms", "best ms", "M changes/s");
     for (int i = 0; i < CALLS; i++)
-        printf("%-26s %10.2f %10.2f %12.1f\n", names[i], 1e3 * timings[i].median, 1e3 * timings[i].best,
-               (double)s->k / timings[i].median / 1e6);
+        printf("%-27s %10.2f %10.2f %12.1f\n", i < APPLY ? names[i] : ways[i - APPLY].name, 1e3 * timings[i].median,
+               1e3 * timings[i].best, (double)s->k / timings[i].median / 1e6);
     return true;
 }
 
@@ -245,13 +274,13 @@ static bool open_chain(chain *c, const options *o, step *s, uint64_t *random, ch
     for (; c->count < o->frames; c->count++) {
         const size_t i = c->count;
         move_weights(s->at, s->copy, s->n, o->percent, random);
-        if (!ok(tlc_delta_compress(TLC_BF16, s->at, s->copy, s->n, s->with_blocks[0], s->cap, &c->len[i], NULL),
+        if (!ok(tlc_delta_compress(TLC_BF16, s->at, s->copy, s->n, s->frame[WHOLE][0], s->cap, &c->len[i], NULL),
                 "tlc_delta_compress", why))
             return false;
         c->frame[i] = malloc(c->len[i]);
         if (!c->frame[i])
             return explain(why, "out of memory");
-        memcpy(c->frame[i], s->with_blocks[0], c->len[i]);
+        memcpy(c->frame[i], s->frame[WHOLE][0], c->len[i]);
         c->bytes += c->len[i];
         memcpy(s->at, s->copy, 2 * s->n);
     }

@@ -260,7 +260,7 @@ static uint64_t node_of(tlc_message message)
     return s.node;
 }
 
-/* Is an array of the entries of state s what all replicas of the other node are equal to? */
+/* Is an array of state s the model of the other node, or in ECD its estimate, which its replicas are equal to? */
 static int same_values(state s, size_t array, state other)
 {
     const size_t own = other.in.p[5] == TLC_EXCHANGE_ECD ? 1 : 0;
