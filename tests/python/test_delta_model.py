@@ -9,13 +9,15 @@ import threelc
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "vectors"))
 import delta as model  # noqa: E402  pylint: disable=wrong-import-position,import-error
+import delta_cases as cases  # noqa: E402  pylint: disable=wrong-import-position,import-error
+from record import Random  # noqa: E402  pylint: disable=wrong-import-position,import-error
 
 
 class Model(unittest.TestCase):
     def same_frames(self, dtype, n, kind_of, fresh=False):
-        rnd = model.Random(f"{dtype} {n} {fresh}")
-        old = model.weights(rnd, n, dtype)
-        new = [model.change(kind_of(i), i, x, rnd, dtype) for i, x in enumerate(old)]
+        rnd = Random(f"{dtype} {n} {fresh}")
+        old = cases.weights(rnd, n, dtype)
+        new = [cases.change(kind_of(i), i, x, rnd, dtype) for i, x in enumerate(old)]
         base, following = model.unwords(old, dtype), model.unwords(new, dtype)
         if sys.byteorder == "big":
             self.skipTest("weights of the model are little-endian")

@@ -5,7 +5,7 @@ from itertools import chain
 import bad_3lc
 import bad_codecs
 from bad_states import bad_state
-import delta
+import delta_cases
 import good_3lc
 import good_codecs
 import good_special
@@ -97,5 +97,5 @@ def parse_form(form):
 def files():
     found = {name: HEAD % NOTES[name] + '\n' + ''.join(make()).rstrip('\n') + '\n'
              for name, make in (('good.txt', good), ('bad.txt', bad), ('bad_state.txt', bad_state))}
-    return {**found, 'delta.txt': delta.text(special_deltas.good(), special_deltas.bad()).rstrip('\n') + '\n',
+    return {**found, 'delta.txt': delta_cases.text(special_deltas.good(), special_deltas.bad()).rstrip('\n') + '\n',
             'weights.txt': weights.text().rstrip('\n') + '\n'}

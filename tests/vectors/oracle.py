@@ -15,6 +15,7 @@ import numpy
 import threelc
 
 import delta
+import delta_cases
 import weights
 from ieee import Status, convert, pack_row, unwords
 from manifest import golden
@@ -150,10 +151,10 @@ class Deltas:
         self.good = []
         draws = delta.Random('oracle %d' % rnd.getrandbits(32))
         for dtype in delta.DTYPES:
-            for kind in delta.KINDS:
+            for kind in delta_cases.KINDS:
                 n = 2 * rnd.randrange(1, 40)
-                old = delta.weights(draws, n, dtype)
-                after = [delta.change(kind, i, x, draws, dtype) for i, x in enumerate(old)]
+                old = delta_cases.weights(draws, n, dtype)
+                after = [delta_cases.change(kind, i, x, draws, dtype) for i, x in enumerate(old)]
                 base, after = delta.unwords(old, dtype), delta.unwords(after, dtype)
                 self.good += [(delta.encode(start, after, dtype, digests), base, dtype)
                               for start in (base, None) for digests in range(3)]

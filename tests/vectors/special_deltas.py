@@ -4,6 +4,7 @@ refused each breaks one rule alone, and the rest keep all rules in ways that our
 import struct
 
 import delta
+import delta_cases
 from delta import DENSE, DTYPES, GRADIENTS, RAW, SAME, SPARSE, codes, describe, exponential_golomb, unwords
 from model import seal
 from packing import as_bytes, binary, golomb, varint
@@ -63,8 +64,8 @@ def near():
         for kind in ('few', 'many', 'far', 'all', 'signs'):
             for n in range(6, 150, 2):
                 rnd = Random('near %s %s %d' % (dtype, kind, n))
-                base = delta.weights(rnd, n, dtype)
-                after = [delta.change(kind, i, x, rnd, dtype) for i, x in enumerate(base)]
+                base = delta_cases.weights(rnd, n, dtype)
+                after = [delta_cases.change(kind, i, x, rnd, dtype) for i, x in enumerate(base)]
                 found = lengths(base, after, dtype)
                 a, b = sorted(found, key=found.get)[:2] if len(found) > 1 else (RAW, RAW)
                 for a, b in ((a, b), (b, a)):

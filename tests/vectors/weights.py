@@ -5,6 +5,7 @@ from collections import namedtuple
 from math import prod
 
 import delta
+import delta_cases
 from ieee import Status, corrupt_if
 from model import seal
 from packing import read_varint, varint
@@ -200,8 +201,8 @@ def check(b):
 def tensor(name, dtype, shape, kind, fresh=False):
     n = prod(shape)
     rnd = Random('weights ' + name)
-    before = delta.weights(rnd, n, dtype)
-    after = [delta.change(kind, i, x, rnd, dtype) for i, x in enumerate(before)]
+    before = delta_cases.weights(rnd, n, dtype)
+    after = [delta_cases.change(kind, i, x, rnd, dtype) for i, x in enumerate(before)]
     return Tensor(name.encode(), dtype, shape, None if fresh else delta.unwords(before, dtype),
                   delta.unwords(after, dtype))
 
