@@ -410,6 +410,18 @@ TLC_API tlc_status tlc_allreduce_answer(tlc_allreduce *a, const float *const *de
  * Other failures as tlc_worker_pull: fetch the message again, then repeat the call. */
 TLC_API tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *const *out);
 
+/* The same for who decodes elsewhere, as on a GPU. out[t] may be NULL if the parts of tensor t are pulled ones: then
+ * frames[i] is the frame of each pulled part i of it, which was checked, and lies in a message of from. For the parts
+ * of other tensors its len is 0. tlc_decompress says what a frame stands for, or tlc_decompress_quartic.
+ * TLC_ERR_ORDER: also with gather. */
+TLC_API tlc_status tlc_allreduce_pull_frames(tlc_allreduce *a, const tlc_message *from, void *const *out,
+                                             tlc_message *frames);
+
+/* The parts of tensors that have a frame of their own in answers, as tlc_allreduce_pushed_part says it of pushes; none
+ * with gather. tlc_part: mean and residual are NULL. TLC_ERR_PARAM: no such part. */
+TLC_API size_t tlc_allreduce_pulled_parts(const tlc_allreduce *a);
+TLC_API tlc_status tlc_allreduce_pulled_part(const tlc_allreduce *a, size_t i, tlc_part *part);
+
 /* The message that tlc_allreduce_pull of others takes, of a step before. Failures as tlc_server_again. */
 TLC_API tlc_status tlc_allreduce_again(const tlc_allreduce *a, uint64_t step, tlc_message *to_all);
 

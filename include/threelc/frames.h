@@ -38,6 +38,14 @@ TLC_API size_t tlc_quartic_scratch(const char *codec, size_t n); /* 0: none is n
 TLC_API tlc_status tlc_compress_quartic(const void *quartic, size_t len, const float *scales, size_t n,
                                         const tlc_quartic_params *params, void *dst, size_t cap, size_t *written);
 
+/* The other way round, for who decodes elsewhere: the symbols of a frame as quartic bytes, and what a symbol 1 decodes
+ * to. src, len, n, opt: as in tlc_decompress; parallel is not used. quartic, scales: as above, with room for cap bytes
+ * and for count floats. block of tlc_frame_info tells how many are needed.
+ * TLC_ERR_CAPACITY: there are more. TLC_ERR_UNSUPPORTED: a frame without 3-value symbols. Else the errors of
+ * tlc_decompress. */
+TLC_API tlc_status tlc_decompress_quartic(const void *src, size_t len, size_t n, void *quartic, size_t cap,
+                                          float *scales, size_t count, const tlc_decode_options *opt);
+
 /* How a value becomes one of the two numbers around it. */
 typedef enum tlc_rounding {
     TLC_ROUND_RANDOM = 0, /* up or down at random, without bias where no exponent is clipped */

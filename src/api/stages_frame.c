@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: MIT
  *
- * Frames of values that the caller has quantized: the lossless half of a compression. Each unit comes as quartic bytes,
- * which stay as they are, or are shrunk, or become positions.
+ * Frames of values that the caller quantizes and decodes: the lossless half of a compression, and of its reverse. Each
+ * unit comes as quartic bytes, which stay as they are, or are shrunk, or become positions.
  */
 #include "../codec/arguments.h"
 #include "../frames/bounds.h"
 #include "../coding/coder.h"
 #include "../frames/frame.h"
+#include "../frames/walk.h"
+#include "decoding.h"
 #include "../common/bytes.h"
 #include "../common/structs.h"
 #include <threelc/stages.h>
@@ -22,6 +24,12 @@ typedef struct quartic_job {
     uint64_t *scratch;
 } quartic_job;
 
+static void split(quartic_job *j, size_t block)
+{
+    j->unit = block ? tlc_smaller(block, j->n) : j->n;
+    j->units = j->n ? (size_t)tlc_ceil_div(j->n, j->unit) : 0;
+}
+
 static tlc_status parse(quartic_job *j, const char *codec, size_t n, tlc_text *w)
 {
     tlc_status status = tlc_codec_read(&j->codec, "codec", codec, w);
@@ -31,8 +39,7 @@ static tlc_status parse(quartic_job *j, const char *codec, size_t n, tlc_text *w
     if (j->codec.quantizer->gives != TLC_KIND_TERNARY)
         return TLC_FAIL(w, TLC_ERR_PARAM, "codec \"%s\" has no 3-value symbols", codec);
     j->n = n;
-    j->unit = j->codec.block ? tlc_smaller(j->codec.block, n) : n;
-    j->units = n ? (size_t)tlc_ceil_div(n, j->unit) : 0;
+    split(j, j->codec.block);
     return TLC_OK;
 }
 
@@ -41,10 +48,20 @@ static size_t unit_size(const quartic_job *j, size_t i)
     return tlc_smaller(j->n - i * j->unit, j->unit);
 }
 
-/* All units but the last have equally many bytes. */
+/* Where the bytes of a unit begin. All units but the last have equally many. */
+static size_t unit_first(const quartic_job *j, size_t i)
+{
+    return i * (size_t)tlc_ceil_div(j->unit, STREAMS);
+}
+
 static const uint8_t *unit_bytes(const quartic_job *j, size_t i)
 {
-    return j->quartic + i * (size_t)tlc_ceil_div(j->unit, STREAMS);
+    return j->quartic + unit_first(j, i);
+}
+
+static size_t quartic_size(const quartic_job *j)
+{
+    return j->units ? unit_first(j, j->units - 1) + tlc_quartic_size(unit_size(j, j->units - 1)) : 0;
 }
 
 static int has_positions(const quartic_job *j)
@@ -62,13 +79,11 @@ static uint64_t scratch_size(const quartic_job *j)
 
 static tlc_status check(const quartic_job *j, size_t len, tlc_text *w)
 {
-    const size_t last = j->units ? unit_size(j, j->units - 1) : 0;
-    const size_t needed = (j->units ? (j->units - 1) * (size_t)tlc_ceil_div(j->unit, STREAMS) : 0) +
-                          (size_t)tlc_ceil_div(last, STREAMS);
     tlc_codec plain;
 
-    if (len != needed)
-        return TLC_FAIL(w, TLC_ERR_SIZE, "len is %zu, but %zu values have %zu quartic bytes", len, j->n, needed);
+    if (len != quartic_size(j))
+        return TLC_FAIL(w, TLC_ERR_SIZE, "len is %zu, but %zu values have %zu quartic bytes", len, j->n,
+                        quartic_size(j));
     tlc_codec_fill(&plain, j->codec.quantizer, &tlc_stage_quartic, NULL);
     for (size_t i = 0; i < j->units; i++) {
         if (tlc_float_bits(j->scale[i]) >= TLC_F32_INF) /* or negative */
@@ -212,6 +227,89 @@ tlc_status tlc_compress_quartic(const void *quartic, size_t len, const float *sc
         return status;
     tlc_float_mode mode = tlc_float_enter();
     *written = encode(&j, &p, dst);
+    tlc_float_leave(mode);
+    return TLC_OK;
+}
+
+/* ---- from a frame ------------------------------------------------------------------------------------------------ */
+
+/* All symbols are 0, but those at the positions. */
+static void decode_positions(const tlc_coding *c, uint8_t *dst)
+{
+    const tlc_positions *positions = tlc_codec_positions(c->codec);
+    const tlc_positions_format format = {.k = c->unit.k, .n = c->unit.n, .has_signs = 1};
+    const tlc_packer *p = tlc_stage_quartic.pack;
+    const size_t n = (size_t)c->unit.n, columns = tlc_quartic_size(n);
+    size_t stream = 0, first = 0; /* the stream that positions are in, and its first value */
+    tlc_positions_reader reader;
+    tlc_positions_batch batch;
+
+    memset(dst, p->zero, columns);
+    for (size_t i = n; i < STREAMS * columns; i++)
+        dst[i % columns] = (uint8_t)(dst[i % columns] - p->place[i / columns]); /* digit 0 */
+    (void)positions->open(&reader, &format, c->payload, c->len, TLC_CHECKED);
+    while (positions->read(&reader, n, &batch))
+        for (size_t i = 0; i < batch.count; i++) {
+            while (batch.index[i] - first >= columns) {
+                stream++;
+                first += columns;
+            }
+            uint8_t *byte = &dst[batch.index[i] - first];
+            *byte = (uint8_t)(batch.negative[i] ? *byte - p->place[stream] : *byte + p->place[stream]);
+        }
+}
+
+static void decode_unit(const tlc_coding *c, uint8_t *dst)
+{
+    if (tlc_codec_positions(c->codec) && !c->fallback)
+        decode_positions(c, dst);
+    else if (c->codec->shrinker)
+        tlc_shrunk_expand(c->codec->shrinker->shrink, c->unit.k, c->payload, c->len, dst);
+    else
+        memcpy(dst, c->payload, c->len);
+}
+
+/* Of a frame that was checked. */
+static void take_apart(const quartic_job *j, const tlc_frame *f, uint8_t *quartic, float *scales)
+{
+    tlc_walk w;
+
+    tlc_walk_start(&w, j->k, f, NULL);
+    for (size_t i = 0; i < j->units; i++) {
+        (void)tlc_walk_next(&w);
+        scales[i] = w.coding.unit.scalars[0];
+        decode_unit(&w.coding, quartic + unit_first(j, i));
+    }
+}
+
+tlc_status tlc_decompress_quartic(const void *src, size_t len, size_t n, void *quartic, size_t cap, float *scales,
+                                  size_t count, const tlc_decode_options *opt)
+{
+    quartic_job j = {.n = n};
+    tlc_decoding d;
+    tlc_frame f;
+    tlc_status status = tlc_decoding_begin(&d, opt);
+
+    if (!status)
+        status = tlc_decoding_check(&d, &f, &(tlc_message){src, len}, quartic, "quartic", n);
+    if (status)
+        return status;
+    /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the frame was read */
+    if (f.codec.quantizer->gives != TLC_KIND_TERNARY)
+        return TLC_FAIL(&d.why, TLC_ERR_UNSUPPORTED, "a frame of codec \"%s\" has no 3-value symbols",
+                        f.codec.quantizer->name);
+    if (!n)
+        return TLC_OK;
+    if (!scales)
+        return tlc_decoding_null(&d.why, "scales", "n", n);
+    split(&j, f.codec.block);
+    if (cap < quartic_size(&j))
+        return TLC_FAIL(&d.why, TLC_ERR_CAPACITY, "cap is %zu bytes, %zu are needed", cap, quartic_size(&j));
+    if (count < j.units)
+        return TLC_FAIL(&d.why, TLC_ERR_CAPACITY, "count is %zu, but there are %zu scales", count, j.units);
+    j.k = d.k;
+    const tlc_float_mode mode = tlc_float_enter();
+    take_apart(&j, &f, quartic, scales);
     tlc_float_leave(mode);
     return TLC_OK;
 }

@@ -9,6 +9,7 @@
 #include "../frames/nonfinite.h"
 #include "../common/structs.h"
 #include "context.h"
+#include "decoding.h"
 #include "../frames/formats.h"
 
 uint32_t tlc_version(void)
@@ -155,58 +156,8 @@ tlc_status tlc_codec_bound(const char *codec, tlc_dtype dtype, size_t n, size_t 
 
 /* ---- decode ------------------------------------------------------------------------------------------------------ */
 
-/* Options, and what comes of them. */
-typedef struct decoding {
-    tlc_decode_options options;
-    const tlc_kernels *k;
-    tlc_text why; /* where a call that fails says why */
-} decoding;
-
-/* An ISA that the machine does not have is an error only when all arguments were checked. */
-static tlc_status decode_options(decoding *d, const tlc_decode_options *opt)
-{
-    memset(&d->options, 0, sizeof d->options);
-    d->why = (tlc_text){NULL, 0, 0};
-    d->k = tlc_kernels_for(TLC_ISA_AUTO);
-    if (!opt)
-        return TLC_OK;
-    if (!tlc_import(&d->options, sizeof d->options, opt))
-        return TLC_ERR_PARAM;
-    d->why = tlc_text_in(d->options.message, d->options.message_cap);
-    d->k = tlc_kernels_for(d->options.isa);
-    if ((unsigned)d->options.isa > TLC_ISA_NEON)
-        return tlc_isa_check(d->options.isa, &d->why);
-    return tlc_flag_check("from_zero", d->options.from_zero, &d->why);
-}
-
-/* A pointer that is NULL where its size is not 0. */
-static tlc_status null_argument(tlc_text *w, const char *name, const char *size, size_t count)
-{
-    return TLC_FAIL(w, TLC_ERR_PARAM, "%s is NULL, but %s is %zu", name, size, count);
-}
-
-/* Checks the whole frame and what comes with it. The options were read. name: of the output. */
-static tlc_status check_frame(decoding *d, tlc_frame *f, const tlc_message *frame, const void *out, const char *name,
-                              size_t n)
-{
-    tlc_status status;
-
-    if (!frame->data && frame->len)
-        return null_argument(&d->why, "src", "len", frame->len);
-    if (!out && n)
-        return null_argument(&d->why, name, "n", n);
-    if (!d->k)
-        return tlc_isa_check(d->options.isa, &d->why);
-    status = tlc_frame_read(f, frame->data, frame->len, &n, 1);
-    if (!status && !tlc_decode_check(d->k, f))
-        status = TLC_ERR_CORRUPT;
-    if (status)
-        tlc_frame_say_fault(&d->why, f, frame->data, frame->len, &n);
-    return status;
-}
-
 /* Decodes a frame that was checked. */
-static void decode(decoding *d, const tlc_frame *f, tlc_output *output)
+static void decode(tlc_decoding *d, const tlc_frame *f, tlc_output *output)
 {
     tlc_threads threads;
 
@@ -220,15 +171,15 @@ tlc_status tlc_decompress(const void *src, size_t len, tlc_dtype dtype, void *ou
                           const tlc_decode_options *opt)
 {
     tlc_output output = {.mode = TLC_OUTPUT_WRITE, .dtype = dtype, .out = out};
-    decoding d;
+    tlc_decoding d;
     tlc_frame f;
-    tlc_status status = decode_options(&d, opt);
+    tlc_status status = tlc_decoding_begin(&d, opt);
 
     output.bypass = n >= tlc_cpu_uncached_threshold() / tlc_dtype_size(dtype);
     if (!status && !tlc_dtype_valid(dtype))
         status = tlc_dtype_check(dtype, &d.why);
     if (!status)
-        status = check_frame(&d, &f, &(tlc_message){src, len}, out, "out", n);
+        status = tlc_decoding_check(&d, &f, &(tlc_message){src, len}, out, "out", n);
     if (!status)
         decode(&d, &f, &output);
     return status;
@@ -252,14 +203,14 @@ tlc_status tlc_decompress_add(const void *src, size_t len, float weight, float *
                               const tlc_decode_options *opt)
 {
     const tlc_message message = {src, len};
-    decoding d;
+    tlc_decoding d;
     tlc_frame f;
-    tlc_status status = decode_options(&d, opt);
+    tlc_status status = tlc_decoding_begin(&d, opt);
 
     if (!status && !tlc_finite(weight))
         status = weight_fails(&d.why, weight);
     if (!status)
-        status = check_frame(&d, &f, &message, sum, "sum", n);
+        status = tlc_decoding_check(&d, &f, &message, sum, "sum", n);
     if (status)
         return status;
     if (d.options.from_zero)
@@ -279,7 +230,7 @@ static void say_frame(tlc_text *w, const tlc_many *m, size_t i)
     if (m->weights && !tlc_finite(m->weights[i]))
         (void)weight_fails(w, m->weights[i]);
     else if (!frame->data && frame->len)
-        (void)null_argument(w, "data", "len", frame->len);
+        (void)tlc_decoding_null(w, "data", "len", frame->len);
     else if (tlc_frame_read(&f, frame->data, frame->len, &m->n, 1) || !tlc_decode_check(m->k, &f))
         tlc_frame_say_fault(w, &f, frame->data, frame->len, &m->n);
 }
@@ -289,13 +240,13 @@ tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weigh
 {
     tlc_many m = {.frames = frames, .weights = weights, .count = count, .sum = sum, .n = n};
     size_t at_fault = count;
-    decoding d;
-    tlc_status status = decode_options(&d, opt);
+    tlc_decoding d;
+    tlc_status status = tlc_decoding_begin(&d, opt);
 
     if (!status && !frames && count)
-        status = null_argument(&d.why, "frames", "count", count);
+        status = tlc_decoding_null(&d.why, "frames", "count", count);
     if (!status && !sum && n)
-        status = null_argument(&d.why, "sum", "n", n);
+        status = tlc_decoding_null(&d.why, "sum", "n", n);
     if (!status && !d.k)
         status = tlc_isa_check(d.options.isa, &d.why);
     if (!status) {
@@ -316,12 +267,12 @@ tlc_status tlc_decompress_add_many(const tlc_message *frames, const float *weigh
 tlc_status tlc_mask(const void *src, size_t len, float *momentum, size_t n, const tlc_decode_options *opt)
 {
     tlc_output output = {.mode = TLC_OUTPUT_MASK, .dtype = TLC_F32, .out = momentum};
-    decoding d;
+    tlc_decoding d;
     tlc_frame f;
-    tlc_status status = decode_options(&d, opt);
+    tlc_status status = tlc_decoding_begin(&d, opt);
 
     if (!status)
-        status = check_frame(&d, &f, &(tlc_message){src, len}, momentum, "momentum", n);
+        status = tlc_decoding_check(&d, &f, &(tlc_message){src, len}, momentum, "momentum", n);
     if (status)
         return status;
     /* NOLINTNEXTLINE(clang-analyzer-core.NullDereference): the frame was read */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_allreduce_push_frames: ranks whose devices quantize send the same messages, get the same results and keep the
- * same residuals as ranks that push gradients, also when steps fail.
+ * tlc_allreduce_push_frames and tlc_allreduce_pull_frames: ranks whose devices quantize and decode send the same
+ * messages, get the same results and keep the same residuals as ranks that push gradients, also when steps fail.
  */
 #include "../support/support.h"
 #include <math.h>
@@ -115,6 +115,36 @@ static void push_frames(rank *r, const char *codec)
     }
 }
 
+/* The device decodes the large tensor, the object the others: of the middle one there is no frame then. */
+static tlc_status pull_frames(rank *r, const tlc_message *from)
+{
+    static uint8_t quartic[LARGE];
+    static int8_t q[LARGE];
+    void *out[TENSORS] = {NULL, r->out[1], r->out[2]};
+    const size_t parts = tlc_allreduce_pulled_parts(r->object);
+    tlc_part part = {.struct_size = sizeof part};
+    tlc_message frames[PARTS];
+    size_t values = 0;
+    float scale;
+
+    require(parts >= 2 && parts <= PARTS);
+    const tlc_status status = tlc_allreduce_pull_frames(r->object, from, out, frames);
+    for (size_t i = 0; !status && i < parts; i++) {
+        require_status(tlc_allreduce_pulled_part(r->object, i, &part), TLC_OK);
+        require(part.tensor < 2 && !part.mean && !part.residual && (part.tensor == 0) == (frames[i].len > 0));
+        if (part.tensor != 0)
+            continue;
+        require_status(tlc_decompress_quartic(frames[i].data, frames[i].len, part.n, quartic, sizeof quartic, &scale, 1,
+                                              NULL),
+                       TLC_OK);
+        require_status(tlc_quartic_decode(quartic, tlc_quartic_size(part.n), q, part.n), TLC_OK);
+        require_status(tlc_ternary_decode(q, part.n, scale, r->out[0] + part.first), TLC_OK);
+        values += part.n;
+    }
+    require(status || values == LARGE);
+    return status;
+}
+
 /* What came back to the host goes to the device. */
 static void take_back(rank *r)
 {
@@ -142,7 +172,8 @@ static tlc_status finish(rank *ranks, uint32_t i, int gather)
 
     for (uint32_t j = 0; j < RANKS; j++)
         from[j] = gather ? ranks[j].to[i] : ranks[j].answer;
-    return tlc_allreduce_pull(ranks[i].object, from, (void *const *)ranks[i].out);
+    return gather || !ranks[i].kept[0] ? tlc_allreduce_pull(ranks[i].object, from, (void *const *)ranks[i].out)
+                                       : pull_frames(&ranks[i], from);
 }
 
 static void reduce(rank *ranks, uint32_t i, uint64_t step)
@@ -269,4 +300,49 @@ TEST(refusals)
     require_status(tlc_allreduce_outcome(r.object, &found), TLC_OK);
     require(found.cause == TLC_ERR_NONFINITE && found.tensor == 1);
     close_rank(&r);
+}
+TEST(refusals_of_pulls)
+{
+    rank ranks[RANKS], gathering = open_rank(0, "3lc", 1, 0);
+    tlc_message from[RANKS], frames[PARTS];
+    tlc_part part = {.struct_size = sizeof part};
+    tlc_outcome found = {.struct_size = sizeof found};
+
+    at = (place){.note = "refusals of pulls"};
+    for (uint32_t i = 0; i < RANKS; i++) {
+        ranks[i] = open_rank(i, "3lc", 0, 0);
+        draw(&ranks[i], i, 1);
+        require_status(tlc_allreduce_push(ranks[i].object, grads_of(&ranks[i]), 1, ranks[i].to), TLC_OK);
+    }
+    for (uint32_t i = 0; i < RANKS; i++)
+        reduce(ranks, i, 1);
+    for (uint32_t i = 0; i < RANKS; i++)
+        from[i] = ranks[i].answer;
+    tlc_allreduce *a = ranks[0].object;
+    void *out[TENSORS] = {NULL, ranks[0].out[1], NULL}, *all[TENSORS] = {NULL, ranks[0].out[1], ranks[0].out[2]};
+    memset(frames, 0xaa, sizeof frames);
+    require_status(tlc_allreduce_pull_frames(NULL, from, all, frames), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_pull_frames(a, NULL, all, frames), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_pull_frames(a, from, NULL, frames), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_pull_frames(a, from, all, NULL), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_pull_frames(a, from, out, frames), TLC_ERR_PARAM); /* of a small tensor */
+    require_status(tlc_allreduce_outcome(a, &found), TLC_OK);
+    require(found.tensor == 2);
+    require_status(tlc_allreduce_pull(a, from, all), TLC_ERR_PARAM);
+    from[1].len--;
+    require_status(tlc_allreduce_pull_frames(a, from, all, frames), TLC_ERR_CHECKSUM);
+    from[1].len++;
+    require(all_bytes(frames, sizeof frames, 0xaa));
+    require_status(tlc_allreduce_pulled_part(a, tlc_allreduce_pulled_parts(a), &part), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_pulled_part(a, 0, NULL), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_pulled_part(NULL, 0, &part), TLC_ERR_PARAM);
+    require(tlc_allreduce_pulled_parts(NULL) == 0 && tlc_allreduce_pulled_parts(gathering.object) == 0);
+    require_status(tlc_allreduce_pull_frames(a, from, all, frames), TLC_OK);
+    require_status(tlc_allreduce_pull_frames(a, from, all, frames), TLC_ERR_ORDER);
+    draw(&gathering, 0, 1);
+    require_status(tlc_allreduce_push(gathering.object, grads_of(&gathering), 1, gathering.to), TLC_OK);
+    require_status(tlc_allreduce_pull_frames(gathering.object, from, all, frames), TLC_ERR_ORDER);
+    for (uint32_t i = 0; i < RANKS; i++)
+        close_rank(&ranks[i]);
+    close_rank(&gathering);
 }

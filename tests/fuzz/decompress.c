@@ -143,6 +143,32 @@ static void masking(const frame *f)
     free(momentum);
 }
 
+/* Frames of 3-value symbols, and no others, can be taken apart: what a symbol decodes to is the scale of its block, its
+ * negative, or 0. */
+static void taken_apart(const frame *f)
+{
+    const size_t unit = f->info.block ? (size_t)f->info.block : f->n, units = f->n ? (f->n - 1) / unit + 1 : 0;
+    const int is_ternary = strncmp(f->info.codec, "ternary", 7) == 0 ||
+                           strncmp(f->info.codec, "stochastic-ternary", 18) == 0;
+    uint8_t *quartic = bytes(f->n), *next = quartic;
+    float *scales = floats(units), *values = floats(f->n);
+    int8_t *q = (int8_t *)bytes(f->n);
+
+    require_status(tlc_decompress_quartic(f->src, f->len, f->n, quartic, f->n, scales, units, NULL),
+                   is_ternary ? TLC_OK : TLC_ERR_UNSUPPORTED);
+    for (size_t i = 0; is_ternary && i < units; i++) {
+        const size_t n = i + 1 < units ? unit : f->n - i * unit;
+        require_status(tlc_quartic_decode(next, tlc_quartic_size(n), q, n), TLC_OK);
+        require_status(tlc_ternary_decode(q, n, scales[i], values + i * unit), TLC_OK);
+        next += tlc_quartic_size(n);
+    }
+    require(!is_ternary || same(values, f->values, f->n * sizeof(float)));
+    free(quartic);
+    free(scales);
+    free(values);
+    free(q);
+}
+
 /* The form "stage[:parameters][+rest]" with the parameters that the law needs in front. */
 static void encoder(const codec_case *c, const char *form, char *text, size_t cap)
 {
@@ -255,6 +281,7 @@ static void laws(frame *f)
     same_everywhere(f);
     adding(f);
     masking(f);
+    taken_apart(f);
     const codec_case *c = codec_by_form(f->info.codec);
     require(c != NULL); /* a stage without a line in codecs.def */
     if (c->law == IDENTICAL)

@@ -313,6 +313,7 @@ TEST(p5_stack_of_frames)
     tlc_quartic_params params;
     const float scale = 1;
     size_t len, made;
+    float back;
 
     at = (place){.codec = cfg.codec, .n = N};
     tlc_ctx *ctx = create(&cfg, N);
@@ -334,7 +335,12 @@ TEST(p5_stack_of_frames)
     params.scratch = malloc(tlc_quartic_scratch(params.codec, N));
     frame = bytes(4 * (size_t)N);
     require(params.scratch);
+    quartic[7]++;
     MEASURED(tlc_compress_quartic(quartic, N / 5, &scale, N, &params, frame, 4 * (size_t)N, &len), TLC_OK);
+    MEASURED(tlc_decompress_quartic(frame, len, N, quartic, N / 5, &back, 1, NULL), TLC_OK);
+    params.codec = at.codec = "3lc";
+    MEASURED(tlc_compress_quartic(quartic, N / 5, &scale, N, &params, frame, 4 * (size_t)N, &len), TLC_OK);
+    MEASURED(tlc_decompress_quartic(frame, len, N, quartic, N / 5, &back, 1, NULL), TLC_OK);
     free(params.scratch);
     free(frame);
     free(quartic);

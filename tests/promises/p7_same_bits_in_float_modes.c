@@ -159,6 +159,8 @@ static void value_stages_in(const way *w, journal *j, const float *x, size_t n)
     const tlc_quartic_params *frame = PARAMS(quartic, .codec = "3lc-golomb:s=1.234567", .scratch = words);
     IN_MODE(w, tlc_compress_quartic(quartic, len, scalar, n, frame, code, 8 * n + 64, &len));
     note_stage(j, residual, code, len, out, n);
+    IN_MODE(w, tlc_decompress_quartic(code, len, n, quartic, n, scalar, 1, NULL));
+    note_stage(j, residual, quartic, tlc_quartic_size(n), scalar, 1);
     IN_MODE(w, tlc_sparse_binary_encode(x, n, 0.03, q, residual, scalar));
     IN_MODE(w, tlc_sparse_binary_decode(q, n, scalar[0], out));
     note_stage(j, residual, q, n, out, n);

@@ -50,6 +50,8 @@ static tlc_status make(tlc_allreduce *a)
         tlc_round_init(&a->round, x, 0);
     tlc_receiver_init(&a->in, x, x->owners,
                       tlc_is_gather(a) ? largest_group(x) : x->ownership.grouping[TLC_PULL].shared_n);
+    if (!tlc_is_gather(a))
+        tlc_receiver_open(&a->in, x);
     a->report.finding = tlc_finding_of(TLC_REASON_NONE);
     a->report.taken = tlc_memory_take(&x->memory, TLC_BITMAP(x->cfg.workers), 1);
     status = status ? status : x->memory.status;
@@ -135,16 +137,6 @@ static tlc_status push(tlc_allreduce *a, const void *const *grads, double weight
 tlc_status tlc_allreduce_push(tlc_allreduce *a, const void *const *grads, double weight, tlc_message *to)
 {
     return a ? push(a, grads, weight, to) : TLC_ERR_PARAM;
-}
-
-size_t tlc_allreduce_pushed_parts(const tlc_allreduce *a)
-{
-    return a ? a->push.open_count : 0;
-}
-
-tlc_status tlc_allreduce_pushed_part(const tlc_allreduce *a, size_t i, tlc_part *part)
-{
-    return a ? tlc_pushing_part(&a->push, i, part) : TLC_ERR_PARAM;
 }
 
 tlc_status tlc_allreduce_push_frames(tlc_allreduce *a, const void *const *grads, const tlc_message *frames,
@@ -414,15 +406,14 @@ static tlc_status compare_taken(tlc_allreduce *a, const uint8_t **taken, tlc_fin
     return TLC_OK;
 }
 
-tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *const *out)
+/* frames: NULL, or for each open group. */
+static tlc_status pull(tlc_allreduce *a, const tlc_message *from, void *const *out, tlc_message *frames)
 {
     tlc_finding finding = tlc_finding_of(TLC_REASON_NONE);
     const uint8_t *taken = NULL;
     int failed;
 
-    if (!a)
-        return TLC_ERR_PARAM;
-    tlc_status status = tlc_receiver_check(&a->in, from, out);
+    tlc_status status = tlc_receiver_check(&a->in, from, out, frames != NULL);
     if (status)
         return status;
     if (a->state == TLC_ALLREDUCE_IDLE || (tlc_allreduce_owns(a, a->setup.rank) && a->state != TLC_ALLREDUCE_REDUCED))
@@ -440,8 +431,10 @@ tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *c
     if (failed)
         return fail_step(a, &finding, received(a, from));
     for (uint32_t i = 0; i < a->setup.owners; i++)
-        if (tlc_allreduce_owns(a, i))
-            tlc_receiver_write(&a->in, i, out);
+        if (tlc_allreduce_owns(a, i)) {
+            const size_t opened = tlc_receiver_write(&a->in, i, out, frames);
+            frames += frames ? opened : 0;
+        }
     (void)tell(a, TLC_OK, &finding);
     if (taken)
         tell_taken(a, taken);
@@ -449,6 +442,22 @@ tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *c
     a->stats.received += received(a, from);
     end_step(a, 0);
     return TLC_OK;
+}
+
+tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *const *out)
+{
+    return a ? pull(a, from, out, NULL) : TLC_ERR_PARAM;
+}
+
+tlc_status tlc_allreduce_pull_frames(tlc_allreduce *a, const tlc_message *from, void *const *out, tlc_message *frames)
+{
+    if (!a)
+        return TLC_ERR_PARAM;
+    if (!frames)
+        return tlc_refuse_null(&a->setup, "frames");
+    if (tlc_is_gather(a))
+        return tlc_refuse_turn(&a->setup, "pull_frames was called, which gather does not have,");
+    return pull(a, from, out, frames);
 }
 
 tlc_status tlc_allreduce_again(const tlc_allreduce *a, uint64_t step, tlc_message *to_all)

@@ -20,6 +20,26 @@ tlc_status tlc_allreduce_part(const tlc_allreduce *a, size_t i, tlc_part *part)
     return tlc_owner_part(&a->owner, i, part);
 }
 
+size_t tlc_allreduce_pushed_parts(const tlc_allreduce *a)
+{
+    return a ? a->push.open_count : 0;
+}
+
+tlc_status tlc_allreduce_pushed_part(const tlc_allreduce *a, size_t i, tlc_part *part)
+{
+    return a ? tlc_pushing_part(&a->push, i, part) : TLC_ERR_PARAM;
+}
+
+size_t tlc_allreduce_pulled_parts(const tlc_allreduce *a)
+{
+    return a ? a->in.open_count : 0;
+}
+
+tlc_status tlc_allreduce_pulled_part(const tlc_allreduce *a, size_t i, tlc_part *part)
+{
+    return a ? tlc_receiver_part(&a->in, i, part) : TLC_ERR_PARAM;
+}
+
 tlc_status tlc_allreduce_mask(tlc_allreduce *a, float *const *momentum)
 {
     if (!a)

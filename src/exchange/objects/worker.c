@@ -149,7 +149,7 @@ static void end_step(tlc_worker *w, uint32_t i, void *const *out)
     tlc_report_set(r, w->step, head->failed ? TLC_ERR_STEP : TLC_OK, &head->finding);
     if (head->failed)
         return;
-    tlc_receiver_write(&w->in, i, out);
+    (void)tlc_receiver_write(&w->in, i, out, NULL);
     memcpy(r->taken, head->taken, TLC_BITMAP(x->cfg.workers));
     r->has_taken = 1;
 }
@@ -157,7 +157,7 @@ static void end_step(tlc_worker *w, uint32_t i, void *const *out)
 tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void *const *out)
 {
     uint32_t servers = w ? w->setup.cfg.servers : 0;
-    tlc_status status = w ? tlc_receiver_check(&w->in, from, out) : TLC_ERR_PARAM;
+    tlc_status status = w ? tlc_receiver_check(&w->in, from, out, 0) : TLC_ERR_PARAM;
 
     if (status)
         return status;

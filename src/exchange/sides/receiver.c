@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "receiver.h"
+#include "../../common/structs.h"
 #include "../../frames/decode.h"
 #include "../../values/dtype.h"
 #include "../plan/refusal.h"
@@ -11,12 +12,36 @@ void tlc_receiver_init(tlc_receiver *r, tlc_setup *x, uint32_t owners, size_t sc
     r->scratch = tlc_memory_take(&x->memory, scratch, sizeof *r->scratch);
 }
 
-tlc_status tlc_receiver_check(const tlc_receiver *r, const tlc_message *from, void *const *out)
+void tlc_receiver_open(tlc_receiver *r, tlc_setup *x)
+{
+    const tlc_grouping *g = &x->ownership.grouping[TLC_PULL];
+
+    r->open = tlc_memory_take(&x->memory, g->count, sizeof *r->open);
+    for (size_t i = 0; !x->memory.status && i < g->count; i++)
+        if (!g->groups[i].shared)
+            r->open[r->open_count++] = i;
+}
+
+tlc_status tlc_receiver_part(const tlc_receiver *r, size_t i, tlc_part *part)
+{
+    const tlc_grouping *g = &r->x->ownership.grouping[TLC_PULL];
+
+    if (!part || part->struct_size < sizeof part->struct_size)
+        return tlc_refuse_struct(r->x, "part");
+    if (i >= r->open_count)
+        return tlc_refuse(r->x, TLC_ERR_PARAM, TLC_ALL, "there is no pulled part %zu; there are %zu", i, r->open_count);
+    const tlc_ownership_part *found = &r->x->ownership.parts[g->order[g->groups[r->open[i]].begin]];
+    const tlc_part ours = {.tensor = found->tensor, .first = found->first, .n = found->n};
+    tlc_export(part, &ours, sizeof ours);
+    return TLC_OK;
+}
+
+tlc_status tlc_receiver_check(const tlc_receiver *r, const tlc_message *from, void *const *out, int takes_frames)
 {
     if (!from)
         return tlc_refuse_null(r->x, "from");
     for (size_t t = 0; t < r->x->count; t++)
-        if (r->x->tensors[t].n && (!out || !out[t]))
+        if (r->x->tensors[t].n && (!out || (!out[t] && !(takes_frames && !r->x->tensors[t].small[TLC_PULL]))))
             return tlc_refuse(r->x, TLC_ERR_PARAM, t, out ? "its entry of out is NULL" : "out is NULL");
     return TLC_OK;
 }
@@ -101,24 +126,31 @@ static void narrow_group(const tlc_setup *x, const tlc_grouping *g, const tlc_ow
     tlc_float_leave(mode);
 }
 
-void tlc_receiver_write(const tlc_receiver *r, uint32_t owner, void *const *out)
+size_t tlc_receiver_write(const tlc_receiver *r, uint32_t owner, void *const *out, tlc_message *frames)
 {
     const tlc_setup *x = r->x;
     const tlc_grouping *g = &x->ownership.grouping[TLC_PULL];
-    tlc_bundle_reader frames = r->answer[owner].frames;
+    tlc_bundle_reader answer = r->answer[owner].frames;
+    size_t opened = 0;
 
     for (size_t i = g->begin[owner]; i < g->begin[owner + 1]; i++) {
         const tlc_ownership_group *group = &g->groups[i];
         const tlc_ownership_part *part = &x->ownership.parts[g->order[group->begin]];
         tlc_message frame;
-        (void)tlc_bundle_next(&frames, &frame.data, &frame.len);
-        if (!group->shared) {
-            decode(x, frame, x->cfg.dtype, part_at(x, part, out), group->n);
+        (void)tlc_bundle_next(&answer, &frame.data, &frame.len);
+        if (group->shared) {
+            decode(x, frame, TLC_F32, r->scratch, group->n);
+            narrow_group(x, g, group, r->scratch, out);
             continue;
         }
-        decode(x, frame, TLC_F32, r->scratch, group->n);
-        narrow_group(x, g, group, r->scratch, out);
+        const int is_given = frames && !out[part->tensor];
+        if (frames)
+            frames[opened] = is_given ? frame : (tlc_message){NULL, 0};
+        if (!is_given)
+            decode(x, frame, x->cfg.dtype, part_at(x, part, out), group->n);
+        opened++;
     }
+    return opened;
 }
 
 void tlc_receiver_write_mean(const tlc_receiver *r, tlc_round *round, void *const *out)

@@ -164,6 +164,11 @@ c_functions! {
     fn tlc_allreduce_average(a: *mut tlc_allreduce, from: *const tlc_message) -> tlc_status;
     fn tlc_allreduce_answer(a: *mut tlc_allreduce, delta: *const *const f32, to_all: *mut tlc_message) -> tlc_status;
     fn tlc_allreduce_pull(a: *mut tlc_allreduce, from: *const tlc_message, out: *const *mut c_void) -> tlc_status;
+    fn tlc_allreduce_pull_frames(
+        a: *mut tlc_allreduce, from: *const tlc_message, out: *const *mut c_void, frames: *mut tlc_message,
+    ) -> tlc_status;
+    fn tlc_allreduce_pulled_parts(a: *const tlc_allreduce) -> usize;
+    fn tlc_allreduce_pulled_part(a: *const tlc_allreduce, i: usize, part: *mut tlc_part) -> tlc_status;
     fn tlc_allreduce_again(a: *const tlc_allreduce, step: u64, to_all: *mut tlc_message) -> tlc_status;
     fn tlc_allreduce_cancel(a: *mut tlc_allreduce) -> tlc_status;
     fn tlc_allreduce_parts(a: *const tlc_allreduce) -> usize;
