@@ -48,6 +48,25 @@ class Frames(unittest.TestCase):
                                              checksum=True)
             self.assertEqual(frame, threelc.Context(100, codec, checksum=True).compress(gradient))
 
+    def test_frames_are_taken_apart(self):
+        for codec in CODECS:
+            for n in (1, 2, 7, 64, 99, 3001):
+                x = torch.randn(n)
+                quantizer = Quantizer.of(codec)
+                scales = quantizer.scales(quantizer.maxima(x).tolist())
+                quartic = bytes(quantizer.quantize(x, torch.tensor(scales)).tolist())
+                frame = threelc.compress_quartic(quartic, scales, n, codec)
+                self.assertEqual(threelc.decompress_quartic(frame, n), (quartic, scales), codec)
+                room = torch.full((len(quartic) + 1,), 7, dtype=torch.uint8)
+                self.assertEqual(threelc.decompress_quartic(frame, n, room), (room, scales))
+                self.assertEqual(bytes(room.tolist()), quartic + b"\7")
+                self.assertRaises(threelc.CapacityError, threelc.decompress_quartic, frame, n, room[2:])
+                self.assertRaises(threelc.SizeError, threelc.decompress_quartic, frame, n + 1)
+        self.assertRaises(threelc.UnsupportedError, threelc.decompress_quartic,
+                          threelc.Context(9, "sbc").compress(torch.randn(9)), 9)
+        empty = threelc.Context(0, "3lc").compress(torch.empty(0))
+        self.assertEqual(threelc.decompress_quartic(empty, 0), (b"", []))
+
     def test_other_codecs_are_the_hosts(self):
         for codec in ("sbc", "stochastic-ternary+quartic", "natural", "raw", "topk:p=0.1+golomb"):
             self.assertIsNone(Quantizer.of(codec))

@@ -287,6 +287,33 @@ class AllReduces(unittest.TestCase):
             self.assertTrue(len(message) <= bound <= len(message) + 300, (bound, len(message)))
         self.assertGreater(workers[0].message_bound, servers[0].message_bound // 2)
 
+    def test_frames_of_answers(self):
+        """What pull_frames() gives, decoded, is what pull() writes; it says what it takes and when."""
+        pulled = []
+        for frames in (False, True):
+            ranks = ranks_of(2, push="3lc:s=1.5")
+            to = [rank.push(gradients(i)) for i, rank in enumerate(ranks)]
+            reduced = [bytes(rank.reduce([to[0][i], to[1][i]])) for i, rank in enumerate(ranks)]
+            out = empty()
+            if frames:
+                parts, rank = ranks[1].pulled_parts(), ranks[1]
+                self.assertEqual([(p.tensor, len(p.mean), p.residual) for p in parts], [(0, 0, None)] * len(parts))
+                self.assertEqual(sum(part.n for part in parts), SIZES["weight"])
+                self.assertRaisesRegex(threelc.ParameterError, "its entry of out is NULL", rank.pull_frames, reduced,
+                                       [None, None, None])
+                found = rank.pull_frames(reduced, [None, *out[1:]])
+                for part, frame in zip(parts, found):
+                    threelc.decompress(frame, out[0][part.first:part.first + part.n])
+                self.assertEqual([len(frame) > 0 for frame in found], [True] * len(parts))
+                self.assertRaises(threelc.OrderError, rank.pull_frames, reduced, out)
+                self.assertEqual(ranks[0].pull_frames(reduced, empty()), [None] * len(parts))
+            else:
+                ranks[1].pull(reduced, out)
+            pulled.append(out)
+        for a, b in zip(*pulled):
+            numpy.testing.assert_array_equal(a, b)
+        self.assertEqual(ranks_of(2, gather=True)[0].pulled_parts(), [])
+
     def test_codecs_and_residuals(self):
         ranks = ranks_of(2, push="raw", reserve=["3lc", "sbc"])
         before = sum(len(m) for m in ranks[0].push(gradients(0)))

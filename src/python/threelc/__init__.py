@@ -58,11 +58,11 @@ from .codec_strings import codec_bound, codecs
 from .context import Context
 from .frames import FrameInfo as FrameInfo
 from .frames import decompress, decompress_add, decompress_add_many, inspect, mask, peek
-from .quartic import compress_quartic
+from .quartic import compress_quartic, decompress_quartic
 
 # What help(threelc) describes at length. The classes below are public, too; each has a help of its own.
 __all__ = ["Context", "DType", "__version__", "codec_bound", "codecs", "compress_quartic", "decompress",
-           "decompress_add", "decompress_add_many", "delta", "inspect", "mask", "peek", "weights"]
+           "decompress_add", "decompress_add_many", "decompress_quartic", "delta", "inspect", "mask", "peek", "weights"]
 
 _OTHERS = (BaseError, CapacityError, CodecEntry, CodecParameter, CorruptError, EntryKind, Error, FrameInfo, Isa,
            NoMemoryError, NonFiniteError, OrderError, ParameterError, SizeError, Status, StepError, UnsupportedError)

@@ -48,7 +48,7 @@ def _info(function: Any, frame: Any) -> FrameInfo:
                      checksum=bool(info.checksum), clipped=known(info.clipped), version=info.version)
 
 
-def _decode(function: Any, *arguments: Any, from_zero: bool = False) -> None:
+def run_decoder(function: Any, *arguments: Any, from_zero: bool = False) -> None:
     """Calls a decoder, whose last argument are options."""
     options = _c.DecodeOptions(struct_size=sizeof(_c.DecodeOptions), from_zero=int(from_zero))
     message = message_of(options)
@@ -77,7 +77,7 @@ def decompress(frame: Any, out: Any = None, *, dtype: Optional[DTypeLike] = None
         dtype = dtype_of("f32" if dtype is None else dtype)
         out = numpy.empty(inspect(frame).n, {DType.F32: "f4", DType.F16: "f2", DType.BF16: "u2"}[dtype])
     target, n, kind = taken(out, dtype, "out", writable=True)
-    _decode(lib.tlc_decompress, source.address, source.size, kind, target.address, n)
+    run_decoder(lib.tlc_decompress, source.address, source.size, kind, target.address, n)
     return out
 
 
@@ -85,7 +85,7 @@ def decompress_add(frame: Any, sum: Any, weight: float = 1.0) -> Any:
     """sum += weight * the values of a frame. sum: float32. Returns it."""
     source = octets(frame, "frame")
     target, n, _ = taken(sum, DType.F32, "sum", writable=True)
-    _decode(lib.tlc_decompress_add, source.address, source.size, real(weight, "weight"), target.address, n)
+    run_decoder(lib.tlc_decompress_add, source.address, source.size, real(weight, "weight"), target.address, n)
     return sum
 
 
@@ -101,7 +101,7 @@ def decompress_add_many(frames: Sequence[Any], sum: Any, weights: Any = None, *,
     if weights is not None:
         found = listed(weights, len(sources), "weights", "numbers")
         numbers = (c_float * len(sources))(*(real(weight, f"weights[{i}]") for i, weight in enumerate(found)))
-    _decode(lib.tlc_decompress_add_many, sources.array, numbers, len(sources), target.address, n, None,
+    run_decoder(lib.tlc_decompress_add_many, sources.array, numbers, len(sources), target.address, n, None,
             from_zero=from_zero)
     return sum
 
@@ -110,5 +110,5 @@ def mask(frame: Any, momentum: Any) -> Any:
     """Sets momentum (float32) to 0 where the frame has a value (SBC's momentum masking). Returns it."""
     source = octets(frame, "frame")
     target, n, _ = taken(momentum, DType.F32, "momentum", writable=True)
-    _decode(lib.tlc_mask, source.address, source.size, target.address, n)
+    run_decoder(lib.tlc_mask, source.address, source.size, target.address, n)
     return momentum

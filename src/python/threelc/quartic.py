@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: MIT
-"""Frames of values that were quantized elsewhere, as on a GPU."""
+"""Frames of values that are quantized and decoded elsewhere, as on a GPU."""
 from __future__ import annotations
 
 from ctypes import addressof, byref, c_float, c_size_t, c_uint64, sizeof
-from typing import Any, Sequence
+from typing import Any, List, Sequence, Tuple
 
 from . import _c
 from ._arrays import DTypeLike, dtype_of, octets
 from ._library import check, coded, count, lib, listed, message_of, real
 from .codec_strings import check_codec, codec_bound, quantizer_of
+from .frames import peek, run_decoder
 
 
 def compress_quartic(quartic: Any, scales: Sequence[float], n: int, codec: str = "3lc", *, dtype: DTypeLike = "f32",
@@ -39,3 +40,19 @@ def compress_quartic(quartic: Any, scales: Sequence[float], n: int, codec: str =
     check(lib.tlc_compress_quartic(source.address, source.size, (c_float * len(scales))(*scales), n, byref(parameters),
                                    target.address, target.size, byref(written)), message.value)
     return bytes(memoryview(frame)[:written.value])
+
+
+def decompress_quartic(frame: Any, n: int, out: Any = None) -> Tuple[Any, List[float]]:
+    """The other way round: the quartic bytes of a frame of n 3-value symbols, and what a symbol 1 of each block means.
+
+    out: bytes that are written in place of new ones, at least as many as compress_quartic() takes. UnsupportedError: a
+    frame of another codec.
+    """
+    source, n = octets(frame, "frame"), count(n, "n")
+    block = min(peek(frame).block or n, n)
+    units = -(-n // block) if n else 0
+    if out is None:
+        out = bytearray((units - 1) * -(-block // 5) + -(-(n - (units - 1) * block) // 5) if n else 0)
+    target, scales = octets(out, "out", writable=True), (c_float * units)()
+    run_decoder(lib.tlc_decompress_quartic, source.address, source.size, n, target.address, target.size, scales, units)
+    return out, list(scales)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ctypes import byref
 from typing import Any, List, Optional, Sequence, Union
 
-from .._arrays import Lists, Messages
+from .._arrays import Lists, Messages, borrowed
 from .._c import DType, Message
 from .._library import count
 from ._base import Config, Kept, Part, PushingObject, Tensor, use_again
@@ -106,6 +106,21 @@ class AllReduce(PushingObject):
             finally:
                 self._deltas.end(self.step)
 
+    def pull_frames(self, reduced: Sequence[Any], out: Sequence[Any]) -> List[Optional[memoryview]]:
+        """The same for who decodes elsewhere, as on a GPU; not with gather. out: None for a tensor whose parts are all
+        among pulled_parts(). Returns for each of these its frame, a view of a message, for decompress() or
+        decompress_quartic(); None for those of other tensors.
+        """
+        messages = self._messages(reduced, self.config.workers)
+        target = Lists(out, self._sizes, self._dtype, "out", writable=True)
+        with self._lock:
+            frames = (Message * self._function("pulled_parts")(self._handle))()
+            try:
+                self._call("pull_frames", messages.array, target.array, frames)
+            finally:
+                self._deltas.end(self.step)
+        return [borrowed(frame.data, frame.len, messages.views) if frame.len else None for frame in frames]
+
     def again(self, step: int) -> memoryview:
         """The message that pull of others takes, of a step before."""
         return self._again(step)
@@ -126,6 +141,11 @@ class AllReduce(PushingObject):
         """The parts of tensors that have a frame of their own in pushes: of those that are not small. They have no
         mean; their residual is that of pushes."""
         return self._parts("pushed_parts", "pushed_part")
+
+    def pulled_parts(self) -> List[Part]:
+        """The parts of tensors that have a frame of their own in answers: of those that are not small; none with
+        gather. They have no mean and no residual."""
+        return self._parts("pulled_parts", "pulled_part")
 
     def set_codec(self, tensor: Union[None, int, str], push: Optional[str] = None, pull: Optional[str] = None) -> None:
         """Changes the codecs of a tensor; None: of all that have those of the configuration. A codec that is None stays
