@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import warnings
 from functools import lru_cache
-from typing import Callable, Iterator, NamedTuple, Tuple
+from typing import Callable, Iterator, List, NamedTuple, Tuple
 
 import torch
 
@@ -46,12 +46,25 @@ def sweeps_for(device: torch.device, dtype: torch.dtype) -> Sweeps:
     return OPERATIONS
 
 
+def quantized(sweeps: Sweeps, quantizer: Quantizer, residual: torch.Tensor,
+              gradient: torch.Tensor) -> Tuple[List[float], torch.Tensor, torch.Tensor]:
+    """Scales, quartic bytes, and what is left, for tensors on one device; residual stays as it is. Of a block that is
+    not finite the scale is not finite, either, and its bytes mean nothing."""
+    n, device = len(residual), residual.device
+    found = torch.zeros(quantizer.blocks(n), device=device)
+    sweeps.maxima(residual, gradient, quantizer.block, found)
+    scales = quantizer.scales(found.tolist())
+    rest = torch.empty_like(residual)
+    quartic = torch.empty(quantizer.quartic_bytes(n), dtype=torch.uint8, device=device)
+    sweeps.quantize(residual, gradient, quantizer.block, torch.tensor(scales, device=device), rest, quartic)
+    return scales, quartic, rest
+
+
 def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype) -> bool:
     """Whether frames and residuals are those of the C library, and values that are not finite are found."""
-    quantizers = [quantizer for codec in CODECS for quantizer in [Quantizer.of(codec)] if quantizer is not None]
-    return (all(_same(sweeps, quantizer, *tensors, device) for tensors in _tensors(dtype) for quantizer in quantizers) and
-            all(_refuses(sweeps, quantizer, value, dtype, device) for value in (math.nan, math.inf, -math.inf)
-                for quantizer in quantizers))
+    return all(_same(sweeps, codec, residual, gradient, device) for codec in CODECS
+               for residual, gradient in _tensors(dtype)) and \
+        all(_finds(sweeps, codec, value, device, dtype) for codec in CODECS for value in (math.nan, math.inf, -math.inf))
 
 
 def _tensors(dtype: torch.dtype) -> Iterator[Tuple[torch.Tensor, torch.Tensor]]:
@@ -75,28 +88,24 @@ def _tensors(dtype: torch.dtype) -> Iterator[Tuple[torch.Tensor, torch.Tensor]]:
         yield torch.zeros(VALUES), (drawn(0, 1 << 7) - (signs << 15)).to(torch.int16).view(dtype)
 
 
-def _maxima(sweeps: Sweeps, quantizer: Quantizer, residual: torch.Tensor, gradient: torch.Tensor) -> torch.Tensor:
-    found = torch.zeros(quantizer.blocks(len(residual)), device=residual.device)
-    sweeps.maxima(residual, gradient, quantizer.block, found)
-    return found
+def _there(sweeps: Sweeps, codec: str, residual: torch.Tensor, gradient: torch.Tensor,
+           device: torch.device) -> Tuple[List[float], torch.Tensor, torch.Tensor]:
+    quantizer = Quantizer.of(codec)
+    assert quantizer is not None
+    return quantized(sweeps, quantizer, residual.to(device), gradient.to(device))
 
 
-def _same(sweeps: Sweeps, quantizer: Quantizer, residual: torch.Tensor, gradient: torch.Tensor,
-          device: torch.device) -> bool:
-    there, n = residual.to(device), len(residual)
-    scales = quantizer.scales(_maxima(sweeps, quantizer, there, gradient.to(device)).tolist())
-    rest = torch.empty_like(there)
-    quartic = torch.empty(quantizer.quartic_bytes(n), dtype=torch.uint8, device=device)
-    sweeps.quantize(there, gradient.to(device), quantizer.block, torch.tensor(scales, device=device), rest, quartic)
+def _same(sweeps: Sweeps, codec: str, residual: torch.Tensor, gradient: torch.Tensor, device: torch.device) -> bool:
+    scales, quartic, rest = _there(sweeps, codec, residual, gradient, device)
     wanted = residual.clone()
-    frame = Context(n, quantizer.codec, gradient.dtype, residual=wanted).compress(gradient)
-    return (compress_quartic(quartic.cpu(), scales, n, quantizer.codec, dtype=gradient.dtype) == frame and
-            torch.equal(rest.cpu().view(torch.int32), wanted.view(torch.int32)) and torch.equal(there.cpu(), residual))
+    frame = Context(VALUES, codec, gradient.dtype, residual=wanted).compress(gradient)
+    return (compress_quartic(quartic.cpu(), scales, VALUES, codec, dtype=gradient.dtype) == frame and
+            torch.equal(rest.cpu().view(torch.int32), wanted.view(torch.int32)))
 
 
-def _refuses(sweeps: Sweeps, quantizer: Quantizer, value: float, dtype: torch.dtype, device: torch.device) -> bool:
+def _finds(sweeps: Sweeps, codec: str, value: float, device: torch.device, dtype: torch.dtype) -> bool:
     """The value is one of the last block."""
     gradient = torch.ones(VALUES, dtype=dtype)
     gradient[-1] = value
-    found = _maxima(sweeps, quantizer, torch.zeros(VALUES, device=device), gradient.to(device))
-    return not math.isfinite(quantizer.scales(found.tolist())[-1])
+    scales, _, _ = _there(sweeps, codec, torch.zeros(VALUES), gradient, device)
+    return not math.isfinite(scales[-1])
