@@ -10,7 +10,8 @@ import threelc.torch
 from cluster import CLUSTER
 from outer_models import Scaler, in_pieces
 from test_ddp import bits, start, train
-from threelc.torch._common.device import Quantizer, _nearest
+from threelc.torch.kernels.choice import OPERATIONS, quantized
+from threelc.torch.kernels.quantizer import Quantizer, _nearest
 
 CODECS = ("3lc", "3lc:s=1.75", "3lc-golomb", "3lc-golomb:s=1.9", "ternary+quartic", "ternary:s=1.1,block=64+quartic",
           "ternary:block=100+quartic+zerorun", "ternary:s=1.5,block=7+golomb")
@@ -31,9 +32,7 @@ class Frames(unittest.TestCase):
                         residual = torch.zeros(n)
                         for _ in range(3):
                             gradient = shape(torch.randn(n)).clamp(-6e4, 6e4).to(dtype)
-                            residual += gradient
-                            scales = quantizer.scales(quantizer.maxima(residual).tolist())
-                            quartic = quantizer.quantize(residual, torch.tensor(scales))
+                            scales, quartic, residual = quantized(OPERATIONS, quantizer, residual, gradient)
                             frame = threelc.compress_quartic(quartic, scales, n, codec, dtype=dtype)
                             where = f"{codec}, {dtype}, {n} values, {name}"
                             self.assertEqual(frame, context.compress(gradient), where)
@@ -42,10 +41,8 @@ class Frames(unittest.TestCase):
     def test_checksum(self):
         gradient = torch.randn(100)
         for codec in ("3lc", "3lc-golomb"):
-            quantizer, x = Quantizer.of(codec), gradient.clone()
-            scales = quantizer.scales(quantizer.maxima(x).tolist())
-            frame = threelc.compress_quartic(quantizer.quantize(x, torch.tensor(scales)), scales, 100, codec,
-                                             checksum=True)
+            scales, quartic, _ = quantized(OPERATIONS, Quantizer.of(codec), torch.zeros(100), gradient)
+            frame = threelc.compress_quartic(quartic, scales, 100, codec, checksum=True)
             self.assertEqual(frame, threelc.Context(100, codec, checksum=True).compress(gradient))
 
     def test_frames_are_taken_apart(self):
