@@ -12,6 +12,17 @@ from .codec_strings import check_codec, codec_bound, quantizer_of
 from .frames import peek, run_decoder
 
 
+def block_count(n: int, block: int) -> int:
+    """How many blocks n values have. block: values of one; 0: the tensor is one."""
+    return -(-n // (block or n or 1))
+
+
+def quartic_bytes(n: int, block: int) -> int:
+    """How many bytes their symbols have."""
+    whole, rest = divmod(n, block or n or 1)
+    return whole * -(-(block or n) // 5) - (-rest // 5)
+
+
 def compress_quartic(quartic: Any, scales: Sequence[float], n: int, codec: str = "3lc", *, dtype: DTypeLike = "f32",
                      checksum: bool = False) -> bytes:
     """The frame of n 3-value symbols: the one that Context.compress makes of values, if it finds these symbols.
@@ -25,10 +36,10 @@ def compress_quartic(quartic: Any, scales: Sequence[float], n: int, codec: str =
     """
     check_codec(codec)
     source, n = octets(quartic, "quartic"), count(n, "n")
-    block = int(quantizer_of(codec)[1].get("block", n or 1))
+    block = int(quantizer_of(codec)[1].get("block", 0))
     scales = [real(scale, "a scale") for scale in listed(scales, None, "scales", "numbers")]
-    if len(scales) != -(-n // block):
-        raise ValueError(f"{-(-n // block)} scales are needed, not {len(scales)}")
+    if len(scales) != block_count(n, block):
+        raise ValueError(f"{block_count(n, block)} scales are needed, not {len(scales)}")
     parameters = _c.QuarticParams(struct_size=sizeof(_c.QuarticParams), codec=coded(codec, "codec"),
                                   dtype=dtype_of(dtype), checksum=int(checksum))
     scratch = (c_uint64 * -(-lib.tlc_quartic_scratch(parameters.codec, n) // 8))()
@@ -49,10 +60,10 @@ def decompress_quartic(frame: Any, n: int, out: Any = None) -> Tuple[Any, List[f
     frame of another codec.
     """
     source, n = octets(frame, "frame"), count(n, "n")
-    block = min(peek(frame).block or n, n)
-    units = -(-n // block) if n else 0
+    block = peek(frame).block
     if out is None:
-        out = bytearray((units - 1) * -(-block // 5) + -(-(n - (units - 1) * block) // 5) if n else 0)
-    target, scales = octets(out, "out", writable=True), (c_float * units)()
-    run_decoder(lib.tlc_decompress_quartic, source.address, source.size, n, target.address, target.size, scales, units)
+        out = bytearray(quartic_bytes(n, block))
+    target, scales = octets(out, "out", writable=True), (c_float * block_count(n, block))()
+    run_decoder(lib.tlc_decompress_quartic, source.address, source.size, n, target.address, target.size, scales,
+                len(scales))
     return out, list(scales)

@@ -2,18 +2,21 @@
 """3-value quantization where the gradients are.
 
 Accumulation, quantization, residual and quartic packing run there, and 1.6 bits a value come to the host, where frames
-are finished.
+are finished. Answers go back in 1.6 bits a value, too, and are decoded there.
 """
 from __future__ import annotations
 
 import math
+from itertools import chain
 from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
 
 from ... import exchange
 from ..._errors import Status
-from ...quartic import compress_quartic
+from ...codec_strings import quantizer_of
+from ...frames import decompress, peek
+from ...quartic import block_count, compress_quartic, decompress_quartic, quartic_bytes
 from ..kernels.choice import sweeps_for
 from ..kernels.quantizer import Quantizer
 
@@ -33,6 +36,7 @@ class OnDevice:
         self._host = host
         self._device = device
         self._parts: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in allreduce.pushed_parts()]
+        self._pulled: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in allreduce.pulled_parts()]
         self.residuals = {i: torch.zeros(len(residual), device=device) for i, residual in host.items()}
         self.from_host()
 
@@ -57,7 +61,7 @@ class OnDevice:
         """AllReduce.push of gradients on the device."""
         sweeps, block = sweeps_for(self._device, gradients[0].dtype), self._quantizer.block
         ours = [part for part in self._parts if part[0] in self.residuals]
-        blocks = [self._quantizer.blocks(n) for _, _, n in ours]
+        blocks = [block_count(n, block) for _, _, n in ours]
         values = [(self.residuals[i][first:first + n], gradients[i].view(-1)[first:first + n]) for i, first, n in ours]
         maxima = torch.zeros(sum(blocks), device=self._device)
         for (residual, gradient), found in zip(values, maxima.split(blocks)):
@@ -66,7 +70,7 @@ class OnDevice:
         if not all(map(math.isfinite, scales)):
             return self._push_nothing(gradients, ours, blocks, scales, weight)
         rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
-        sizes = [self._quantizer.quartic_bytes(n) for _, _, n in ours]
+        sizes = [quartic_bytes(n, block) for _, _, n in ours]
         quartic = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
         on_device = torch.tensor(scales, dtype=torch.float32, device=self._device)
         for (i, first, n), tensors, scale, piece in zip(ours, values, on_device.split(blocks), quartic.split(sizes)):
@@ -100,6 +104,39 @@ class OnDevice:
             torch.full_like(gradient, math.nan if i in bad else 0.0, device="cpu") if i in self.residuals else
             gradient.cpu() for i, gradient in enumerate(gradients)]
         return self._allreduce.push(found, weight)
+
+    def pull(self, messages: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
+        """AllReduce.pull to tensors on the device; with gather the host decodes all."""
+        decoded = {i for i, _, _ in self._pulled}
+        host = [None if i in decoded else torch.empty_like(o, device="cpu") for i, o in enumerate(out)]
+        if decoded:
+            self._decode(self._allreduce.pull_frames(messages, host), out)
+        else:
+            self._allreduce.pull(messages, host)
+        for target, values in zip(out, host):
+            if values is not None:
+                target.copy_(values)
+
+    def _decode(self, frames: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
+        """frames: of all pulled parts. Other owners may have other codecs: what has no 3-value symbols, the host
+        decodes."""
+        answers = []  # frame, where it goes, values of a block
+        for (i, first, n), frame in zip(self._pulled, frames):
+            target, info = out[i].view(-1)[first:first + n], peek(frame)
+            if quantizer_of(info.codec)[0] in ("ternary", "stochastic-ternary"):
+                answers.append((frame, target, info.block))
+            else:
+                target.copy_(decompress(frame, torch.empty_like(target, device="cpu")))
+        if not answers:
+            return
+        sizes = [quartic_bytes(len(target), block) for _, target, block in answers]
+        host = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=self._device.type == "cuda")
+        scales = [decompress_quartic(frame, len(target), piece)[1]
+                  for (frame, target, _), piece in zip(answers, host.split(sizes))]
+        there = torch.tensor(list(chain(*scales)), dtype=torch.float32, device=self._device)
+        for (_, target, block), piece, scale in zip(answers, host.to(self._device).split(sizes),
+                                                    there.split([len(found) for found in scales])):
+            sweeps_for(self._device, target.dtype).decode(piece, scale, block, target)
 
 
 def _pinned(tensor: torch.Tensor) -> torch.Tensor:

@@ -170,7 +170,7 @@ class Group:
 
     @property
     def on_device(self) -> bool:
-        """Gradients are quantized where they are. If not, run() wants them on the CPU."""
+        """Gradients are quantized and answers decoded where gradients are. If not, run() wants both on the CPU."""
         return self._on_device is not None
 
     def _choose_place(self, codec: str) -> None:
@@ -187,8 +187,8 @@ class Group:
 
     def run(self, transport: Transport, gradients: Optional[Sequence[torch.Tensor]], out: Sequence[torch.Tensor],
             clock: Clock, weight: float = 1.0) -> None:
-        """A step. gradients: a tensor for each name; None: this rank is not in the round. out: for the means, on the
-        CPU, perhaps the gradients. weight: of the gradients in the mean. StepError: the step failed on all ranks, out
+        """A step. gradients: a tensor for each name; None: this rank is not in the round. out: for the means, perhaps
+        the gradients: where these are, if on_device, else on the CPU. weight: of the gradients in the mean. StepError: the step failed on all ranks, out
         is not written. ValueError: before the first step, if ranks go on from states of different runs."""
         if not self._compared:
             compare_histories(transport, [self.allreduce])
@@ -210,7 +210,7 @@ class Group:
                 last = transport.all_gather(reduced)
         with clock.coding("decompress"):
             try:
-                self.allreduce.pull(last, out)
+                (self._on_device or self.allreduce).pull(last, out)
             except StepError:
                 if self._on_device is not None:
                     self._on_device.take_back()

@@ -44,15 +44,15 @@ class Means:
         is new and was not loaded."""
         flat = tensor.detach().contiguous().view(-1)
         if tensor.dtype in DTYPES:
-            host = self._compressed(self._group_of(name, sizes, flat), flat)
+            mean = self._compressed(self._group_of(name, sizes, flat), flat)
         elif self.moments.active:
             raise ValueError(f"momentum_correction and second_moment do not take gradients of {tensor.dtype}")
         else:
-            host = flat.cpu().div_(self.transport.world)  # no codec takes it: as floats
+            mean = flat.cpu().div_(self.transport.world)  # no codec takes it: as floats
             with self.clock.sending("floats"):
-                self.float_bytes += self.transport.all_reduce(host)
-        if host.data_ptr() != tensor.data_ptr():
-            tensor.detach().copy_(host.view(tensor.shape))
+                self.float_bytes += self.transport.all_reduce(mean)
+        if mean.data_ptr() != tensor.data_ptr():
+            tensor.detach().copy_(mean.view(tensor.shape))
 
     def _group_of(self, name: str, sizes: Mapping[str, int], flat: torch.Tensor) -> Group:
         if name not in self.groups:
@@ -79,18 +79,18 @@ class Means:
         return group
 
     def _compressed(self, group: Group, gradient: torch.Tensor) -> torch.Tensor:
-        """The mean, on the CPU."""
+        """The mean, where the gradient is or on the CPU."""
         if group.on_device:
-            host = torch.empty_like(gradient, device="cpu")
+            out = torch.empty_like(gradient)
         else:
-            gradient = host = gradient.to("cpu")
-        self.float_bytes += ring_bytes([host], self.transport.world)
+            gradient = out = gradient.to("cpu")
+        self.float_bytes += ring_bytes([out], self.transport.world)
         sizes = list(group.sizes)
         try:
             if self.moments.active:
-                self.moments.run(group, self.transport, gradient.split(sizes), host.split(sizes), self.clock)
+                self.moments.run(group, self.transport, gradient.split(sizes), out.split(sizes), self.clock)
             else:
-                group.run(self.transport, gradient.split(sizes), host.split(sizes), self.clock)
+                group.run(self.transport, gradient.split(sizes), out.split(sizes), self.clock)
         except StepError as error:
             if not self._skips or error.outcome is None or error.outcome.cause != Status.NONFINITE:
                 raise
@@ -99,8 +99,8 @@ class Means:
                 rank = "" if error.sentence.startswith("rank") else f"rank {self.transport.rank}: "
                 warnings.warn(f"threelc: {rank}{error.sentence}. All ranks get NaN there, which a loss scaler skips; "
                               'without one, find the cause, or use on_nonfinite="raise"', RuntimeWarning)
-            host.fill_(float("nan"))
-        return host
+            out.fill_(float("nan"))
+        return out
 
     def traffic(self) -> Dict[str, Any]:
         return saved_traffic(self.float_bytes, self.transport, self.clock)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import Any, Optional, Sequence, Tuple
+from typing import Any, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -26,6 +26,7 @@ class Arrival:
             torch.futures.Future() if on_cpu else torch.futures.Future(devices=[buffer.device]))
         self._host: Optional[torch.Tensor] = buffer if on_cpu else None
         self._copied = on_cpu
+        self._written: List[slice] = []  # results on the host that are to come to the buffer
         self._event: Any = None
         if not on_cpu:
             self._event = torch.cuda.Event()
@@ -42,26 +43,30 @@ class Arrival:
             self._event.synchronize()
         return self.buffer
 
-    def results(self) -> torch.Tensor:
-        """On the CPU: where the results go."""
+    def results(self, first: int = 0, n: Optional[int] = None) -> torch.Tensor:
+        """On the CPU: where n results go, from the first on. None: all that follow it."""
+        self._written.append(slice(first, None if n is None else first + n))
+        return _dense(self._memory()).view(-1)[self._written[-1]]
+
+    def _memory(self) -> torch.Tensor:
         if self._host is None:
             self._host = torch.empty_like(self.buffer, device="cpu")
         return self._host
 
     def host(self) -> torch.Tensor:
-        """The same, with the gradients."""
-        if self._copied:
-            return self.results()
-        if self.buffer.is_sparse:
-            self._host = self.gradients().cpu()
-        else:
-            self.results().copy_(self.gradients())
-        self._copied = True
-        return self.results()
+        """The gradients on the CPU."""
+        if not self._copied:
+            if self.buffer.is_sparse:
+                self._host = self.gradients().cpu()
+            else:
+                self._memory().copy_(self.gradients())
+            self._copied = True
+        return self._memory()
 
     def average(self, transport: Transport) -> int:
         """The gradients become their mean over all ranks, in floats. Returns the bytes sent for it."""
         gradients = self.host()
+        self.results()
         if gradients.is_sparse:
             gradients.div_(transport.world)
         else:
@@ -80,7 +85,7 @@ class Arrival:
     def spoil(self, first: int = 0, n: Optional[int] = None) -> None:
         """n results become NaN, from the first on. None: all that follow it."""
         try:
-            _dense(self.results()).view(-1)[first:][:n].fill_(math.nan)
+            self.results(first, n).fill_(math.nan)
         except Exception as error:
             self._error = error
 
@@ -102,13 +107,20 @@ class Arrival:
             return
         try:
             if self._host is not None and self._host is not self.buffer:
-                self.buffer.copy_(self._host)
+                self._to_buffer(self._host)
         except Exception as error:
             self._error = self._error or error
         if self._error is None:
             self.future.set_result(self.buffer)
         else:
             self.future.set_exception(self._error)
+
+    def _to_buffer(self, host: torch.Tensor) -> None:
+        if self.buffer.is_sparse:
+            self.buffer.copy_(host)
+            return
+        for part in self._written:
+            self.buffer[part] = host[part]
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:

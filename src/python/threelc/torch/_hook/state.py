@@ -291,9 +291,9 @@ class DDPState:
         def job() -> None:
             try:
                 self._check_broken()
-                views = [arrival.results()[first:first + n] for arrival, first, n in members]
                 gradients = [(arrival.gradients() if group.on_device else arrival.host())[first:first + n]
                              for arrival, first, n in members]
+                views = gradients if group.on_device else [arrival.results(first, n) for arrival, first, n in members]
                 self._counts.float_bytes += ring_bytes(views, self._transport.world)
                 if joined or not self._moments.active:
                     group.run(self._transport, None if joined else gradients, views, self._clock)

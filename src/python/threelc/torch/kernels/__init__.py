@@ -8,6 +8,11 @@ from importlib.util import find_spec
 import torch
 
 
+def bits_of(values: torch.Tensor) -> torch.Tensor:
+    """The same memory as integers."""
+    return values.view(torch.int16 if values.element_size() == 2 else torch.int32)
+
+
 def has_triton(device: torch.device) -> bool:
     """Whether Triton is installed and runs kernels there: on GPUs of NVIDIA and AMD, and on the CPU in its interpreter,
     which TRITON_INTERPRET=1 chooses before the first import of triton."""

@@ -9,9 +9,11 @@ from typing import Callable, Iterator, List, NamedTuple, Tuple
 
 import torch
 
+from ...codec_strings import quantizer_of
 from ...context import Context
-from ...quartic import compress_quartic
-from . import has_triton, operations
+from ...frames import decompress
+from ...quartic import block_count, compress_quartic, quartic_bytes
+from . import bits_of, has_triton, operations
 from .quantizer import Quantizer
 
 
@@ -20,9 +22,10 @@ class Sweeps(NamedTuple):
 
     maxima: Callable[[torch.Tensor, torch.Tensor, int, torch.Tensor], None]
     quantize: Callable[[torch.Tensor, torch.Tensor, int, torch.Tensor, torch.Tensor, torch.Tensor], None]
+    decode: Callable[[torch.Tensor, torch.Tensor, int, torch.Tensor], None]
 
 
-OPERATIONS = Sweeps(operations.maxima, operations.quantize)
+OPERATIONS = Sweeps(operations.maxima, operations.quantize, operations.decode)
 CODECS = ("3lc:s=1.75", "ternary:block=7+quartic")  # of the check
 VALUES = 9001  # several programs of each kernel, and one that is not whole
 
@@ -36,7 +39,7 @@ def sweeps_for(device: torch.device, dtype: torch.dtype) -> Sweeps:
     reason = "results are not those of IEEE 754 arithmetic"
     try:
         from . import ternary  # imports triton
-        sweeps = Sweeps(ternary.maxima, ternary.quantize)
+        sweeps = Sweeps(ternary.maxima, ternary.quantize, ternary.decode)
         if same_bits(sweeps, device, dtype):
             return sweeps
     except Exception as error:  # of Triton, of its compilers or of the driver
@@ -51,11 +54,11 @@ def quantized(sweeps: Sweeps, quantizer: Quantizer, residual: torch.Tensor,
     """Scales, quartic bytes, and what is left, for tensors on one device; residual stays as it is. Of a block that is
     not finite the scale is not finite, either, and its bytes mean nothing."""
     n, device = len(residual), residual.device
-    found = torch.zeros(quantizer.blocks(n), device=device)
+    found = torch.zeros(block_count(n, quantizer.block), device=device)
     sweeps.maxima(residual, gradient, quantizer.block, found)
     scales = quantizer.scales(found.tolist())
     rest = torch.empty_like(residual)
-    quartic = torch.empty(quantizer.quartic_bytes(n), dtype=torch.uint8, device=device)
+    quartic = torch.empty(quartic_bytes(n, quantizer.block), dtype=torch.uint8, device=device)
     sweeps.quantize(residual, gradient, quantizer.block, torch.tensor(scales, device=device), rest, quartic)
     return scales, quartic, rest
 
@@ -64,7 +67,8 @@ def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype) -> bool:
     """Whether frames and residuals are those of the C library, and values that are not finite are found."""
     return all(_same(sweeps, codec, residual, gradient, device) for codec in CODECS
                for residual, gradient in _tensors(dtype)) and \
-        all(_finds(sweeps, codec, value, device, dtype) for codec in CODECS for value in (math.nan, math.inf, -math.inf))
+        all(_finds(sweeps, codec, value, device, dtype) for codec in CODECS
+            for value in (math.nan, math.inf, -math.inf))
 
 
 def _tensors(dtype: torch.dtype) -> Iterator[Tuple[torch.Tensor, torch.Tensor]]:
@@ -99,8 +103,12 @@ def _same(sweeps: Sweeps, codec: str, residual: torch.Tensor, gradient: torch.Te
     scales, quartic, rest = _there(sweeps, codec, residual, gradient, device)
     wanted = residual.clone()
     frame = Context(VALUES, codec, gradient.dtype, residual=wanted).compress(gradient)
+    decoded = torch.empty(VALUES, dtype=gradient.dtype, device=device)
+    block = int(quantizer_of(codec)[1].get("block", 0))
+    sweeps.decode(quartic, torch.tensor(scales, device=device), block, decoded)
     return (compress_quartic(quartic.cpu(), scales, VALUES, codec, dtype=gradient.dtype) == frame and
-            torch.equal(rest.cpu().view(torch.int32), wanted.view(torch.int32)))
+            torch.equal(bits_of(rest.cpu()), bits_of(wanted)) and
+            torch.equal(bits_of(decoded.cpu()), bits_of(decompress(frame, torch.empty_like(gradient)))))
 
 
 def _finds(sweeps: Sweeps, codec: str, value: float, device: torch.device, dtype: torch.dtype) -> bool:

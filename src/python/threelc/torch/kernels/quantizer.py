@@ -33,15 +33,6 @@ class Quantizer(NamedTuple):
             return None
         return cls(codec, _nearest(parameters.get("s", "1")), int(parameters.get("block", 0)))
 
-    def blocks(self, n: int) -> int:
-        """How many blocks n values have."""
-        return -(-n // (self.block or n or 1))
-
-    def quartic_bytes(self, n: int) -> int:
-        """How many bytes their symbols have."""
-        whole, rest = divmod(n, self.block or n or 1)
-        return whole * -(-(self.block or n) // 5) - (-rest // 5)
-
     def scales(self, maxima: Sequence[float]) -> List[float]:
         """M = s * max|x|, rounded once, as floats are multiplied."""
         return [c_float(self.multiplier * largest).value for largest in maxima]

@@ -23,6 +23,8 @@ import torch
 import triton
 import triton.language as tl
 
+from . import bits_of
+
 TILE = 4096  # values of a program that looks for the largest magnitude
 QUARTIC_TILE = 1024  # bytes of a program that quantizes: five values each
 
@@ -77,29 +79,56 @@ def _quantize(residual, gradient, scales, rest, quartic, n, block, ROWS: tl.cons
     tl.store(quartic + row * whole + column, byte.to(tl.uint8), mask=column < length)
 
 
-def _launch(kernel: Any, residual: torch.Tensor, gradient: torch.Tensor, others: Tuple[torch.Tensor, ...], block: int,
-            per_item: int, tile: int) -> None:
+@triton.jit(do_not_specialize=["quartic", "scales", "out", "n", "block"])
+def _decode(quartic, scales, out, n, block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A program takes COLUMNS bytes of each of ROWS blocks. Scales and values are bits."""
+    program = tl.program_id(0).to(tl.int64)
+    block = block.to(tl.int64)
+    whole = (block + 4) // 5
+    tiles = (whole + COLUMNS - 1) // COLUMNS
+    row = program // tiles * ROWS + tl.arange(0, ROWS)[:, None]
+    column = program % tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    values = tl.minimum(n - row * block, block)
+    length = (values + 4) // 5
+    scale = tl.load(scales + row, mask=values > 0, other=0)
+    negative = scale ^ (-1 << (scale.dtype.primitive_bitwidth - 1))
+    byte = tl.load(quartic + row * whole + column, mask=column < length, other=0).to(tl.int32)
+    for i in tl.static_range(5):
+        digit = byte % 3
+        byte = byte // 3
+        index = (4 - i) * length + column
+        value = tl.where(digit == 2, scale, tl.where(digit == 0, negative, 0))
+        tl.store(out + row * block + index, value, mask=(column < length) & (index < values))
+
+
+def _launch(kernel: Any, tensors: Tuple[torch.Tensor, ...], n: int, block: int, per_item: int, tile: int) -> None:
     """tile: items of a program: values, or bytes of per_item values each. Small blocks share one."""
-    n = len(residual)
     if not n:
         return
     block = min(block or n, n)
     items = -(-block // per_item)
     columns = min(triton.next_power_of_2(items), tile) if block < n else tile
     rows = tile // columns
-    if gradient.dtype == torch.bfloat16:
-        gradient = gradient.view(torch.int16)
-    with torch.cuda.device_of(residual):
-        kernel[(-(-n // (rows * block)) * -(-items // columns),)](residual, gradient, *others, n, block, ROWS=rows,
-                                                                  COLUMNS=columns, enable_fp_fusion=False)
+    with torch.cuda.device_of(tensors[0]):
+        kernel[(-(-n // (rows * block)) * -(-items // columns),)](*tensors, n, block, ROWS=rows, COLUMNS=columns,
+                                                                  enable_fp_fusion=False)
+
+
+def _loadable(gradient: torch.Tensor) -> torch.Tensor:
+    return gradient.view(torch.int16) if gradient.dtype == torch.bfloat16 else gradient
 
 
 def maxima(residual: torch.Tensor, gradient: torch.Tensor, block: int, found: torch.Tensor) -> None:
     """The same as in operations.py."""
-    _launch(_maxima, residual, gradient, (found.view(torch.int32),), block, 1, TILE)
+    _launch(_maxima, (residual, _loadable(gradient), found.view(torch.int32)), len(residual), block, 1, TILE)
 
 
 def quantize(residual: torch.Tensor, gradient: torch.Tensor, block: int, scales: torch.Tensor, rest: torch.Tensor,
              quartic: torch.Tensor) -> None:
     """The same as in operations.py."""
-    _launch(_quantize, residual, gradient, (scales, rest, quartic), block, 5, QUARTIC_TILE)
+    _launch(_quantize, (residual, _loadable(gradient), scales, rest, quartic), len(residual), block, 5, QUARTIC_TILE)
+
+
+def decode(quartic: torch.Tensor, scales: torch.Tensor, block: int, out: torch.Tensor) -> None:
+    """The same as in operations.py."""
+    _launch(_decode, (quartic, bits_of(scales.to(out.dtype)), bits_of(out)), len(out), block, 5, QUARTIC_TILE)
