@@ -11,7 +11,8 @@ import torch
 
 from ...context import Context
 from ...quartic import compress_quartic
-from . import has_triton, operations
+from . import operations
+from .devices import has_triton
 from .quantizer import Quantizer
 
 
@@ -62,9 +63,9 @@ def quantized(sweeps: Sweeps, quantizer: Quantizer, residual: torch.Tensor,
 
 def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype) -> bool:
     """Whether frames and residuals are those of the C library, and values that are not finite are found."""
-    return all(_same(sweeps, codec, residual, gradient, device) for codec in CODECS
-               for residual, gradient in _tensors(dtype)) and \
-        all(_finds(sweeps, codec, value, device, dtype) for codec in CODECS for value in (math.nan, math.inf, -math.inf))
+    return all(all(_same(sweeps, codec, *tensors, device) for tensors in _tensors(dtype)) and
+               all(_finds(sweeps, codec, value, device, dtype) for value in (math.nan, math.inf, -math.inf))
+               for codec in CODECS)
 
 
 def _tensors(dtype: torch.dtype) -> Iterator[Tuple[torch.Tensor, torch.Tensor]]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""3-value quantization as torch operations, for devices that Triton's kernels do not run on: 3LC's sections 3.1 and 3.2.
+"""3-value quantization as torch operations, for devices without Triton: 3LC's sections 3.1 and 3.2.
 
 All operations are those of the C library, in the same order and precision, so the bytes are, too.
 """
@@ -44,7 +44,7 @@ def quantize(residual: torch.Tensor, gradient: torch.Tensor, block: int, scales:
         scale = scales[at:at + len(rows)].unsqueeze(1)
         at += len(rows)
         threshold = scale / 2
-        symbols = (rows > threshold).to(torch.int8) - (rows < -threshold).to(torch.int8)
+        symbols = (rows > threshold).view(torch.int8) - (rows < -threshold).view(torch.int8)
         rows -= scale * symbols
         packed = _pack(symbols)
         quartic[end:end + len(packed)] = packed

@@ -12,7 +12,7 @@ could break them:
   compared only;
 - comparisons that take NaN for impossible. None sees one: magnitudes are compared as integers, in which infinity is
   above all numbers and NaN above infinity, and with such a magnitude no second sweep is made.
-Division and TF32 do not matter: nothing is divided but indices, and there is no matrix. self_check.py tests the rest on
+Division and TF32 do not matter: nothing is divided but indices, and there is no matrix. choice.py tests the rest on
 the device.
 """
 from __future__ import annotations
