@@ -30,7 +30,8 @@ NONFINITE = (float("nan"), float("inf"), float("-inf"))
 class Accesses:
     """Addresses that kernels read, write, or take the maximum of, as lists of arrays, while it is a context."""
 
-    CALLS = {"create_masked_load": ("reads", 1), "create_masked_store": ("writes", 2), "create_atomic_rmw": ("maxima", 3)}
+    CALLS = {"create_masked_load": ("reads", 0, 1), "create_masked_store": ("writes", 0, 2),
+             "create_atomic_rmw": ("maxima", 1, 3)}  # which arguments are pointers and mask
 
     def __init__(self):
         self.reads, self.writes, self.maxima = [], [], []
@@ -38,8 +39,8 @@ class Accesses:
         self._before = {name: getattr(self._builder, name) for name in self.CALLS}
 
     def __enter__(self):
-        for name, (kind, mask) in self.CALLS.items():
-            setattr(self._builder, name, self._recorder(self._before[name], getattr(self, kind), mask))
+        for name, (kind, *places) in self.CALLS.items():
+            setattr(self._builder, name, self._recorder(self._before[name], getattr(self, kind), *places))
         return self
 
     def __exit__(self, *_):
@@ -47,9 +48,9 @@ class Accesses:
             setattr(self._builder, name, call)
 
     @staticmethod
-    def _recorder(call, found, mask):
+    def _recorder(call, found, pointer, mask):
         def recorded(builder, *arguments):
-            pointers = arguments[1 if mask == 3 else 0]
+            pointers = arguments[pointer]
             size = pointers.get_element_ty().primitive_bitwidth // 8
             found.append((pointers.data[arguments[mask].data].astype(numpy.uint64), size))
             return call(builder, *arguments)
@@ -103,10 +104,10 @@ def bits(tensor):
 
 
 def magnitudes(quantizer, x):
-    """Of each block, as bits."""
+    """The largest of each block; -1 for NaN, -2 for infinity."""
     if not len(x):
-        return torch.zeros(0, dtype=torch.int32)
-    return torch.stack([(bits(part) & 0x7fffffff).max() for part in x.split(quantizer.block or len(x))])
+        return torch.zeros(0)
+    return torch.stack([part.abs().max() for part in x.split(quantizer.block or len(x))]).nan_to_num(-1, posinf=-2)
 
 
 def compare(codec, residual, gradient, checksum=False):
@@ -114,7 +115,7 @@ def compare(codec, residual, gradient, checksum=False):
     quantizer, before = Quantizer.of(codec), residual.clone()
     scales, quartic, rest, found = check_accesses(quantizer, residual, gradient)
     assert torch.equal(bits(residual), bits(before)), "the residual was written"
-    assert torch.equal(bits(found), magnitudes(quantizer, residual + gradient)), "magnitudes"
+    assert torch.equal(found.nan_to_num(-1, posinf=-2), magnitudes(quantizer, residual + gradient)), "magnitudes"
     wanted = before.clone()
     context = threelc.Context(len(residual), codec, gradient.dtype, residual=wanted, checksum=checksum)
     if not torch.isfinite(torch.tensor(scales)).all():

@@ -10,6 +10,8 @@ import threelc.torch
 from cluster import CLUSTER
 from outer_models import Scaler, in_pieces
 from test_ddp import bits, start, train
+from threelc import Status
+from threelc.torch._common.device import OnDevice
 from threelc.torch.kernels.choice import OPERATIONS, quantized
 from threelc.torch.kernels.quantizer import Quantizer, _nearest
 
@@ -48,10 +50,8 @@ class Frames(unittest.TestCase):
     def test_frames_are_taken_apart(self):
         for codec in CODECS:
             for n in (1, 2, 7, 64, 99, 3001):
-                x = torch.randn(n)
-                quantizer = Quantizer.of(codec)
-                scales = quantizer.scales(quantizer.maxima(x).tolist())
-                quartic = bytes(quantizer.quantize(x, torch.tensor(scales)).tolist())
+                scales, quartic, _ = quantized(OPERATIONS, Quantizer.of(codec), torch.zeros(n), torch.randn(n))
+                quartic = bytes(quartic.tolist())
                 frame = threelc.compress_quartic(quartic, scales, n, codec)
                 self.assertEqual(threelc.decompress_quartic(frame, n), (quartic, scales), codec)
                 room = torch.full((len(quartic) + 1,), 7, dtype=torch.uint8)
@@ -83,6 +83,31 @@ class Frames(unittest.TestCase):
         self.assertEqual(_nearest(middle + "0000001"), 1 + 2**-23)
         self.assertEqual([_nearest(s) for s in ("1", "1.75", "1.9")],
                          [float(torch.tensor(s)) for s in (1.0, 1.75, 1.9)])
+
+
+class Pushes(unittest.TestCase):
+    def test_what_failed_leaves_the_residual(self):
+        """A value of another tensor, which is not quantized here, is not finite."""
+        host = torch.zeros(100)
+        allreduce = threelc.exchange.AllReduce(
+            threelc.exchange.Config(workers=1, push="3lc", min_n=10), 0,
+            [threelc.exchange.Tensor("large", 100, residual=host), threelc.exchange.Tensor("small", 5)])
+        quantizer = Quantizer.of("3lc")
+        on_device = OnDevice(allreduce, quantizer, {0: host}, torch.device("cpu"))
+        residual, out = on_device.residuals[0], [torch.zeros(100), torch.zeros(5)]
+        for small, cause in ((1.0, Status.OK), (math.nan, Status.NONFINITE), (2.0, Status.OK)):
+            gradients, before = [torch.randn(100), torch.full((5,), small)], residual.clone()
+            pushed = on_device.push(gradients, 1.0)
+            self.assertIs(on_device.residuals[0], residual)
+            self.assertEqual(allreduce.outcome().cause, cause)
+            if cause == Status.OK:
+                allreduce.pull([allreduce.reduce(pushed)], out)
+                self.assertTrue(torch.equal(residual, quantized(OPERATIONS, quantizer, before, gradients[0])[2]))
+            else:
+                self.assertTrue(torch.equal(residual, before))
+                self.assertRaises(threelc.StepError, allreduce.pull, [allreduce.reduce(pushed)], out)
+                on_device.take_back()
+                self.assertTrue(torch.equal(residual, before))
 
 
 def trained(rank, world, quantize, codec, mode):

@@ -9,11 +9,12 @@ from typing import Callable, Iterator, List, NamedTuple, Tuple
 
 import torch
 
-from ...codec_strings import quantizer_of
 from ...context import Context
 from ...frames import decompress
 from ...quartic import block_count, compress_quartic, quartic_bytes
-from . import bits_of, has_triton, operations
+from . import operations
+from .devices import has_triton
+from .operations import bits_of
 from .quantizer import Quantizer
 
 
@@ -64,11 +65,10 @@ def quantized(sweeps: Sweeps, quantizer: Quantizer, residual: torch.Tensor,
 
 
 def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether frames and residuals are those of the C library, and values that are not finite are found."""
-    return all(_same(sweeps, codec, residual, gradient, device) for codec in CODECS
-               for residual, gradient in _tensors(dtype)) and \
-        all(_finds(sweeps, codec, value, device, dtype) for codec in CODECS
-            for value in (math.nan, math.inf, -math.inf))
+    """Whether frames, residuals and decoded values are those of the C library, and values that are not finite are found."""
+    return all(all(_same(sweeps, codec, *tensors, device) for tensors in _tensors(dtype)) and
+               all(_finds(sweeps, codec, value, device, dtype) for value in (math.nan, math.inf, -math.inf))
+               for codec in CODECS)
 
 
 def _tensors(dtype: torch.dtype) -> Iterator[Tuple[torch.Tensor, torch.Tensor]]:
@@ -92,20 +92,19 @@ def _tensors(dtype: torch.dtype) -> Iterator[Tuple[torch.Tensor, torch.Tensor]]:
         yield torch.zeros(VALUES), (drawn(0, 1 << 7) - (signs << 15)).to(torch.int16).view(dtype)
 
 
-def _there(sweeps: Sweeps, codec: str, residual: torch.Tensor, gradient: torch.Tensor,
-           device: torch.device) -> Tuple[List[float], torch.Tensor, torch.Tensor]:
-    quantizer = Quantizer.of(codec)
-    assert quantizer is not None
-    return quantized(sweeps, quantizer, residual.to(device), gradient.to(device))
+def _quantizer(codec: str) -> Quantizer:
+    found = Quantizer.of(codec)
+    assert found is not None
+    return found
 
 
 def _same(sweeps: Sweeps, codec: str, residual: torch.Tensor, gradient: torch.Tensor, device: torch.device) -> bool:
-    scales, quartic, rest = _there(sweeps, codec, residual, gradient, device)
+    quantizer = _quantizer(codec)
+    scales, quartic, rest = quantized(sweeps, quantizer, residual.to(device), gradient.to(device))
+    decoded = torch.empty(VALUES, dtype=gradient.dtype, device=device)
+    sweeps.decode(quartic, torch.tensor(scales, device=device), quantizer.block, decoded)
     wanted = residual.clone()
     frame = Context(VALUES, codec, gradient.dtype, residual=wanted).compress(gradient)
-    decoded = torch.empty(VALUES, dtype=gradient.dtype, device=device)
-    block = int(quantizer_of(codec)[1].get("block", 0))
-    sweeps.decode(quartic, torch.tensor(scales, device=device), block, decoded)
     return (compress_quartic(quartic.cpu(), scales, VALUES, codec, dtype=gradient.dtype) == frame and
             torch.equal(bits_of(rest.cpu()), bits_of(wanted)) and
             torch.equal(bits_of(decoded.cpu()), bits_of(decompress(frame, torch.empty_like(gradient)))))
@@ -115,5 +114,5 @@ def _finds(sweeps: Sweeps, codec: str, value: float, device: torch.device, dtype
     """The value is one of the last block."""
     gradient = torch.ones(VALUES, dtype=dtype)
     gradient[-1] = value
-    scales, _, _ = _there(sweeps, codec, torch.zeros(VALUES), gradient, device)
+    scales, _, _ = quantized(sweeps, _quantizer(codec), torch.zeros(VALUES, device=device), gradient.to(device))
     return not math.isfinite(scales[-1])

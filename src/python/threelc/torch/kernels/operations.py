@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""3-value quantization as torch operations, for devices without Triton's kernels: 3LC's sections 3.1 and 3.2.
+"""3-value quantization as torch operations, for devices without Triton: 3LC's sections 3.1 and 3.2.
 
 All operations are those of the C library, in the same order and precision, so the bytes are, too.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Iterator
 
 import torch
-
-from . import bits_of
 
 
 def _rows(x: torch.Tensor, block: int) -> Iterator[torch.Tensor]:
@@ -46,7 +44,7 @@ def quantize(residual: torch.Tensor, gradient: torch.Tensor, block: int, scales:
         scale = scales[at:at + len(rows)].unsqueeze(1)
         at += len(rows)
         threshold = scale / 2
-        symbols = (rows > threshold).to(torch.int8) - (rows < -threshold).to(torch.int8)
+        symbols = (rows > threshold).view(torch.int8) - (rows < -threshold).view(torch.int8)
         rows -= scale * symbols
         packed = _pack(symbols)
         quartic[end:end + len(packed)] = packed
@@ -63,19 +61,25 @@ def _pack(symbols: torch.Tensor) -> torch.Tensor:
     return (81 * p[:, 0] + 27 * p[:, 1] + 9 * p[:, 2] + 3 * p[:, 3] + p[:, 4]).view(-1)
 
 
+def bits_of(values: torch.Tensor) -> torch.Tensor:
+    """The same memory as integers."""
+    return values.view(torch.int16 if values.element_size() == 2 else torch.int32)
+
+
 def decode(quartic: torch.Tensor, scales: torch.Tensor, block: int, out: torch.Tensor) -> None:
     """The values of symbols. Bits are chosen, not computed, so that nothing is flushed to 0.
 
     quartic, block, scales: as in quantize(). out: n values, float32, float16 or bfloat16."""
-    bits, values = bits_of(scales.to(out.dtype)), bits_of(out)
-    negative = bits ^ torch.iinfo(bits.dtype).min
+    bits = bits_of(scales.to(out.dtype)).unsqueeze(1)
+    powers = torch.tensor([81, 27, 9, 3, 1], dtype=torch.uint8, device=quartic.device).view(1, 5, 1)
     at = end = 0
-    for rows in _rows(values, block):
-        length = -(-rows.shape[1] // 5)
-        bytes_ = quartic[end:end + len(rows) * length].view(len(rows), 1, length)
-        powers = torch.tensor([81, 27, 9, 3, 1], dtype=torch.uint8, device=quartic.device).view(1, 5, 1)
-        digits = torch.div(bytes_, powers, rounding_mode="floor").remainder_(3).view(len(rows), -1)[:, :rows.shape[1]]
-        up, down = bits[at:at + len(rows), None], negative[at:at + len(rows), None]
-        rows.copy_(torch.where(digits == 2, up, torch.where(digits == 0, down, torch.zeros_like(up))))
-        at += len(rows)
-        end += len(rows) * length
+    for rows in _rows(bits_of(out), block):
+        count, n = rows.shape
+        length = -(-n // 5)
+        packed = quartic[end:end + count * length].view(count, 1, length)
+        digits = torch.div(packed, powers, rounding_mode="floor").remainder_(3).view(count, -1)[:, :n]
+        scale = bits[at:at + count]
+        negative = scale ^ torch.iinfo(scale.dtype).min
+        rows.copy_(torch.where(digits == 2, scale, torch.where(digits == 0, negative, torch.zeros_like(scale))))
+        at += count
+        end += count * length

@@ -12,7 +12,7 @@ could break them:
   compared only;
 - comparisons that take NaN for impossible. None sees one: magnitudes are compared as integers, in which infinity is
   above all numbers and NaN above infinity, and with such a magnitude no second sweep is made.
-Division and TF32 do not matter: nothing is divided but indices, and there is no matrix. self_check.py tests the rest on
+Division and TF32 do not matter: nothing is divided but indices, and there is no matrix. choice.py tests the rest on
 the device.
 """
 from __future__ import annotations
@@ -23,7 +23,7 @@ import torch
 import triton
 import triton.language as tl
 
-from . import bits_of
+from .operations import bits_of
 
 TILE = 4096  # values of a program that looks for the largest magnitude
 QUARTIC_TILE = 1024  # bytes of a program that quantizes: five values each
