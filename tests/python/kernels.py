@@ -19,9 +19,10 @@ import threelc
 from test_device import CODECS, SHAPES
 from test_vectors import array, octets, records
 from threelc.torch.kernels import choice, ternary
+from threelc.torch.kernels.operations import bits_of
 from threelc.torch.kernels.quantizer import Quantizer
 
-SWEEPS = choice.Sweeps(ternary.maxima, ternary.quantize)
+SWEEPS = choice.Sweeps(ternary.maxima, ternary.quantize, ternary.decode)
 DTYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
 RANDOM = "ternary:s={},block={}+quartic"  # a codec with numbers that are drawn
 NONFINITE = (float("nan"), float("inf"), float("-inf"))
@@ -96,11 +97,22 @@ def check_accesses(quantizer, residual, gradient):
         assert all((count == 1).all() for count in writes.values()), "writes"
         touched("maxima", {})
 
-    return (*choice.quantized(choice.Sweeps(maxima, quantize), quantizer, residual, gradient), found[0])
+    sweeps = SWEEPS._replace(maxima=maxima, quantize=quantize)
+    return (*choice.quantized(sweeps, quantizer, residual, gradient), found[0])
 
 
-def bits(tensor):
-    return tensor.contiguous().view(torch.int32)
+def decoded(quartic, scales, block, like):
+    """By kernels, with what they touch, and by torch operations."""
+    scales = torch.tensor(scales)
+    found = [torch.empty(like.numel() + 1, dtype=like.dtype)[1:] for _ in range(2)]
+    with Accesses() as touched:
+        ternary.decode(quartic, scales, block, found[0])
+    if scales.dtype == like.dtype:  # else the narrowed ones are read
+        reads = touched("reads", {"quartic": quartic, "scales": scales})
+        assert (reads["quartic"] == 1).all() and (reads["scales"] >= 1).all(), "decode: reads"
+    assert all((count == 1).all() for count in touched("writes", {"out": found[0]}).values()), "decode: writes"
+    choice.OPERATIONS.decode(quartic, scales, block, found[1])
+    return found
 
 
 def magnitudes(quantizer, x):
@@ -114,7 +126,7 @@ def compare(codec, residual, gradient, checksum=False):
     """Frame and residual of the C library and of the kernels."""
     quantizer, before = Quantizer.of(codec), residual.clone()
     scales, quartic, rest, found = check_accesses(quantizer, residual, gradient)
-    assert torch.equal(bits(residual), bits(before)), "the residual was written"
+    assert torch.equal(bits_of(residual), bits_of(before)), "the residual was written"
     assert torch.equal(found.nan_to_num(-1, posinf=-2), magnitudes(quantizer, residual + gradient)), "magnitudes"
     wanted = before.clone()
     context = threelc.Context(len(residual), codec, gradient.dtype, residual=wanted, checksum=checksum)
@@ -126,7 +138,11 @@ def compare(codec, residual, gradient, checksum=False):
         raise AssertionError(f"scales {scales}, and the library takes these values")
     frame = threelc.compress_quartic(quartic, scales, len(residual), codec, dtype=gradient.dtype, checksum=checksum)
     assert frame == context.compress(gradient.contiguous()), "frames differ"
-    assert torch.equal(bits(rest), bits(wanted)), "residuals differ"
+    assert torch.equal(bits_of(rest), bits_of(wanted)), "residuals differ"
+    for dtype in DTYPES.values():
+        values = bits_of(threelc.decompress(frame, torch.empty(len(residual), dtype=dtype)))
+        for got in decoded(quartic, scales, quantizer.block, torch.empty_like(residual, dtype=dtype)):
+            assert torch.equal(bits_of(got), values), f"decoded {dtype} differ"
 
 
 def drawn(codec, seed):

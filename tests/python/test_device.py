@@ -2,6 +2,7 @@
 """Quantization by torch operations, as on a GPU, here on the CPU: the bytes and results are those of the C library."""
 import math
 import unittest
+from unittest import mock
 
 import torch
 
@@ -108,6 +109,43 @@ class Pushes(unittest.TestCase):
                 self.assertRaises(threelc.StepError, allreduce.pull, [allreduce.reduce(pushed)], out)
                 on_device.take_back()
                 self.assertTrue(torch.equal(residual, before))
+
+
+class Pulls(unittest.TestCase):
+    SIZES = {"large": 5003, "small": 5, "middle": 200}
+
+    def answered(self, codec, pull, dtype):
+        """Answers of two ranks, and two like the first: one for a device, one for the host."""
+        config = threelc.exchange.Config(workers=2, push=codec, pull=pull, dtype=dtype, min_n=10, split_n=1000)
+        ranks = []
+        for i in (0, 0, 1):
+            host = {0: torch.zeros(5003), 2: torch.zeros(200)}
+            tensors = [threelc.exchange.Tensor(name, n, residual=host.get(k))
+                       for k, (name, n) in enumerate(self.SIZES.items())]
+            ranks.append((threelc.exchange.AllReduce(config, i, tensors), host))
+        torch.manual_seed(4)
+        first, second = [[torch.randn(n).to(dtype) for n in self.SIZES.values()] for _ in range(2)]
+        to = [rank.push(g) for (rank, _), g in zip(ranks, (first, first, second))]
+        answers = [bytes(rank.reduce([to[0][i], to[2][i]])) for i, rank in ((0, ranks[0][0]), (1, ranks[2][0]))]
+        ranks[1][0].reduce([to[1][0], to[2][0]])
+        return ranks[0], ranks[1][0], answers
+
+    def test_same_as_the_host(self):
+        """Also where answers have codecs that are not decoded here."""
+        for dtype in (torch.float32, torch.float16, torch.bfloat16):
+            for codec, pull, ours in (("3lc:s=1.5", None, 3), ("3lc", "ternary:block=100+quartic+zerorun", 3),
+                                      ("3lc", "stochastic-ternary+quartic", 3), ("3lc", "topk:p=0.3+golomb", 0),
+                                      ("3lc", "raw", 0)):
+                (device, residuals), host, answers = self.answered(codec, pull, dtype)
+                on_device = OnDevice(device, Quantizer.of(codec), residuals, torch.device("cpu"))
+                out, wanted = ([torch.full((n,), 7, dtype=dtype) for n in self.SIZES.values()] for _ in range(2))
+                with mock.patch("threelc.torch._common.device.decompress_quartic",
+                                side_effect=threelc.decompress_quartic) as taken_apart:
+                    on_device.pull(answers, out)
+                host.pull(answers, wanted)
+                for i in range(3):
+                    self.assertTrue(torch.equal(out[i], wanted[i]), f"{codec}, {pull}, {dtype}, tensor {i}")
+                self.assertEqual(taken_apart.call_count, ours, f"{codec}, {pull}, {dtype}")
 
 
 def trained(rank, world, quantize, codec, mode):

@@ -42,6 +42,7 @@ WRONG = {  # what a device may do, as changes of the source
                         "other=0).to(tl.float64) + tl.load(gradient + at, mask=there, other=0).to(tl.float64) - scale)"
                         ".to(tl.float32), tl.where(down, x + scale, x)"),
     "takes ties": ("x > threshold", "x >= threshold"),
+    "decodes other signs": ("digit == 0, negative", "digit == 0, scale"),
     "knows no NaN": ("bitcast=True) & 0x7fffffff, axis=1)", "bitcast=True) & 0x7f7fffff, axis=1)"),
     "cannot compile": ("scale * 0.5", "scale.half()"),
 }
@@ -55,7 +56,7 @@ def mutant(old, new):
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mutant.py"
         path.write_text(text.replace(old, new))
-        spec = importlib.util.spec_from_file_location("mutant", path)
+        spec = importlib.util.spec_from_file_location(f"{ternary.__package__}.mutant", path)
         module = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(module)
         yield module
@@ -162,13 +163,14 @@ class Kernels(unittest.TestCase):
         quartic, found = torch.empty(length, dtype=torch.uint8), torch.zeros(1)
         for part, values in enumerate(parts):
             residual[values], gradient[values] = part, 0.5
-        with mock.patch.multiple(ternary, _maxima=LastProgram(ternary._maxima),
+        with mock.patch.multiple(ternary, _maxima=LastProgram(ternary._maxima), _decode=LastProgram(ternary._decode),
                                  _quantize=LastProgram(ternary._quantize)):
             ternary.maxima(residual, gradient, 0, found)
             ternary.quantize(residual, gradient, 0, torch.tensor([5.0]), residual, quartic)
+            ternary.decode(quartic, torch.tensor([5.0]), 0, gradient)
         self.assertEqual(float(found), 4.5)
-        for values, left in zip(parts, (0.5, 1.5, 2.5, -1.5, -0.5)):
-            self.assertTrue((residual[values] == left).all())
+        for values, left, sent in zip(parts, (0.5, 1.5, 2.5, -1.5, -0.5), (0, 0, 0, 5, 5)):
+            self.assertTrue((residual[values] == left).all() and (gradient[values] == sent).all())
         full = 81 + 27 + 9 + 3 * 2 + 2
         self.assertEqual(quartic[first:].tolist(), [full] * (length - first - 4) + [full - 2] * 4)
 
@@ -176,11 +178,12 @@ class Kernels(unittest.TestCase):
         """Products and sums stay apart; a tensor without values needs no program."""
         for n in (1, 0):
             x, kernel = torch.ones(n), mock.MagicMock()
-            with mock.patch.multiple(ternary, _maxima=kernel, _quantize=kernel):
+            with mock.patch.multiple(ternary, _maxima=kernel, _quantize=kernel, _decode=kernel):
                 ternary.maxima(x, x, 0, x)
                 ternary.quantize(x, x, 0, x, x, x)
+                ternary.decode(x, x, 0, x)
             calls = kernel.__getitem__.return_value.call_args_list
-            self.assertEqual([call.kwargs["enable_fp_fusion"] for call in calls], [False, False] * n)
+            self.assertEqual([call.kwargs["enable_fp_fusion"] for call in calls], [False] * 3 * n)
 
     def test_sweeps(self):
         """Two: each value is read twice and written once. Torch operations make more than three times as many bytes."""
@@ -195,6 +198,17 @@ class Kernels(unittest.TestCase):
             with Traffic() as traffic:
                 choice.quantized(choice.OPERATIONS, quantizer, residual, gradient)
             self.assertGreater(traffic.read + traffic.written, 3 * n * (read + 4.2))
+            quartic, scales = torch.full((n // 5,), 121, dtype=torch.uint8), torch.ones(1)
+            with kernels.Accesses() as answer:
+                ternary.decode(quartic, scales, 0, gradient)
+            with Traffic() as operations:
+                choice.OPERATIONS.decode(quartic, scales, 0, gradient)
+            size = gradient.element_size()
+            self.assertAlmostEqual(answer.bytes("reads") / n, 0.2, delta=0.01)
+            self.assertEqual(answer.bytes("writes"), n * size)
+            self.assertGreater(operations.read + operations.written, 3 * n * (0.2 + size))
+            print(f"# {dtype}: decoding: kernel 0.2 + {size} bytes a value, torch operations {operations.read / n:.1f} "
+                  f"+ {operations.written / n:.1f}")
             print(f"# {dtype}: kernels {read} + 4.2 bytes a value, torch operations {traffic.read / n:.1f} + "
                   f"{traffic.written / n:.1f}")
 
@@ -241,9 +255,10 @@ from triton.compiler import ASTSource
 from threelc.torch.kernels import ternary
 
 POINTERS = {"residual": "*fp32", "gradient": sys.argv[1], "found": "*i32", "scales": "*fp32", "rest": "*fp32",
-            "quartic": "*u8"}
-for kernel in (ternary._maxima, ternary._quantize):
-    signature = {name: "constexpr" if name.isupper() else POINTERS.get(name, "i32") for name in kernel.arg_names}
+            "quartic": "*u8", "out": "*i16"}
+for kernel in (ternary._maxima, ternary._quantize, ternary._decode):
+    pointers = {**POINTERS, "scales": "*i16"} if kernel is ternary._decode else POINTERS
+    signature = {name: "constexpr" if name.isupper() else pointers.get(name, "i32") for name in kernel.arg_names}
     for target in (GPUTarget("cuda", 80, 32), GPUTarget("hip", "gfx942", 64)):
         made = compile(ASTSource(kernel, signature, {"ROWS": 1, "COLUMNS": 1024}), target=target,
                        options={"enable_fp_fusion": False})
@@ -257,10 +272,10 @@ for kernel in (ternary._maxima, ternary._quantize):
                 made = subprocess.run([sys.executable, "-c", self.PROGRAM, gradient], check=True, capture_output=True,
                                       text=True, env={**os.environ, "TRITON_INTERPRET": "0",
                                                       "TRITON_CACHE_DIR": cache}).stdout
-            self.assertEqual(made.count(".visible .entry"), 2)
+            self.assertEqual(made.count(".visible .entry"), 3)
             self.assertGreater(len(re.findall(r"add(\.rn)?\.f32", made)), 10)
             self.assertEqual(re.findall(r"\S*ftz\S*|fma\.\S*f32|div\.(?:approx|full)\S*", made), [])
-            self.assertEqual(re.findall(r"denorm_mode_32 (\d)", made), ["3", "3"])  # neither inputs nor results
+            self.assertEqual(re.findall(r"denorm_mode_32 (\d)", made), ["3"] * 3)  # neither inputs nor results
 
 
 if __name__ == "__main__":

@@ -65,7 +65,7 @@ def quantized(sweeps: Sweeps, quantizer: Quantizer, residual: torch.Tensor,
 
 
 def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype) -> bool:
-    """Whether frames, residuals and decoded values are those of the C library, and values that are not finite are found."""
+    """Whether frames, residuals and decoded values are those of the C library, and what is not finite is found."""
     return all(all(_same(sweeps, codec, *tensors, device) for tensors in _tensors(dtype)) and
                all(_finds(sweeps, codec, value, device, dtype) for value in (math.nan, math.inf, -math.inf))
                for codec in CODECS)
