@@ -5,9 +5,9 @@ kernels.py [COUNT [SEED]]
 
 COUNT: random tensors for each codec, 1000 by default. Each tells its seed if it fails. What a kernel reads and writes
 is recorded: each value once in each sweep, and nothing else."""
+import argparse
 import os
 import random
-import sys
 
 os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported
 
@@ -171,7 +171,7 @@ def trial(codec, seed):
 
 
 def golden():
-    """Steps of vectors.txt that have a gradient."""
+    """Records of good.txt with 3-value symbols. Those that send from the residual alone are left out."""
     return [record for record in records("good.txt") if Quantizer.of(dict(record)["codec"]) is not None and
             ("grad", "null") not in record]
 
@@ -194,16 +194,20 @@ def replay(record):
         assert residual.numpy().tobytes() == octets(r["residual"]), r["name"]
 
 
-def main(count=1000, seed=0):
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int, nargs="?", default=1000)
+    parser.add_argument("seed", type=int, nargs="?", default=0)
+    options = parser.parse_args()
     records_of_codecs = golden()
     for record in records_of_codecs:
         replay(record)
     print(f"{len(records_of_codecs)} golden vectors: the same")
     for codec in (*CODECS, RANDOM):
-        for i in range(count):
-            trial(codec, seed + i)
-        print(f"{codec}: {count} random tensors from seed {seed}: the same", flush=True)
+        for i in range(options.count):
+            trial(codec, options.seed + i)
+        print(f"{codec}: {options.count} random tensors from seed {options.seed}: the same", flush=True)
 
 
 if __name__ == "__main__":
-    main(*map(int, sys.argv[1:]))
+    main()

@@ -23,7 +23,7 @@ if HERE:  # before others import triton
     from triton.runtime import interpreter
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils._pytree import tree_flatten
-    from threelc.torch.kernels import choice, ternary
+    from threelc.torch.kernels import choice, ternary, usable
     from threelc.torch.kernels.quantizer import Quantizer
 
 from cluster import CLUSTER
@@ -230,10 +230,9 @@ class Choice(unittest.TestCase):
 
     def test_without_triton(self):
         """No warning, and torch operations."""
-        with mock.patch("threelc.torch.kernels.devices.find_spec", lambda name: None):
-            self.assertEqual(chosen(ternary, torch.float32), (choice.OPERATIONS, []))
-        with mock.patch.dict(os.environ, {"TRITON_INTERPRET": "0"}):
-            self.assertEqual(chosen(ternary, torch.float32), (choice.OPERATIONS, []))
+        for name in ("_INSTALLED", "_INTERPRETED"):
+            with mock.patch.object(usable, name, False):
+                self.assertEqual(chosen(ternary, torch.float32), (choice.OPERATIONS, []))
         with none_chosen():
             for name in ("mps", "xpu", "meta"):
                 self.assertIs(choice.sweeps_for(torch.device(name), torch.float32), choice.OPERATIONS)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: MIT
-"""What is computed where tensors are, as on a GPU: kernels in Triton, and the same as torch operations."""
+"""Loops over tensors where they lie, as on a GPU: kernels of Triton, and torch operations where it does not run."""

@@ -13,9 +13,9 @@ from ...context import Context
 from ...frames import decompress
 from ...quartic import block_count, compress_quartic, quartic_bytes
 from . import operations
-from .devices import has_triton
 from .operations import bits_of
 from .quantizer import Quantizer
+from .usable import runs_triton
 
 
 class Sweeps(NamedTuple):
@@ -35,7 +35,7 @@ VALUES = 9001  # several programs of each kernel, and one that is not whole
 def sweeps_for(device: torch.device, dtype: torch.dtype) -> Sweeps:
     """dtype: of gradients. Compiles Triton's kernels and checks them at the first call for a device. If they cannot be
     used though Triton is there, a warning says so."""
-    if not has_triton(device):
+    if not runs_triton(device):
         return OPERATIONS
     reason = "results are not those of IEEE 754 arithmetic"
     try:

@@ -41,8 +41,8 @@ def _sum(residual, gradient, at, there):
 def _maxima(residual, gradient, found, n, block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """A program takes COLUMNS values of each of ROWS blocks. Their order does not matter: it is a maximum of
     integers."""
-    program = tl.program_id(0).to(tl.int64)  # there may be more than 2^31 values
-    block = block.to(tl.int64)
+    program = tl.program_id(0)
+    block = block.to(tl.int64)  # there may be more than 2^31 values
     tiles = (block + COLUMNS - 1) // COLUMNS
     rows = program // tiles * ROWS + tl.arange(0, ROWS)
     column = program % tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
@@ -55,7 +55,7 @@ def _maxima(residual, gradient, found, n, block, ROWS: tl.constexpr, COLUMNS: tl
 @triton.jit(do_not_specialize=["residual", "gradient", "scales", "rest", "quartic", "n", "block"])
 def _quantize(residual, gradient, scales, rest, quartic, n, block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
     """A program makes COLUMNS bytes of each of ROWS blocks."""
-    program = tl.program_id(0).to(tl.int64)
+    program = tl.program_id(0)
     block = block.to(tl.int64)
     whole = (block + 4) // 5  # bytes of a block
     tiles = (whole + COLUMNS - 1) // COLUMNS
