@@ -245,6 +245,19 @@ class Choice(unittest.TestCase):
 
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
+class Programs(unittest.TestCase):
+    def test_device(self):
+        """The benchmark for GPUs: it compares all bytes, and prints a row for each sweep."""
+        program = SOURCE.parents[5] / "bench" / "experiments" / "torch" / "device.py"
+        done = subprocess.run([sys.executable, program, "--device", "cpu", "--values", "5003", "--rounds", "1",
+                               "--models"], check=True, capture_output=True, text=True)
+        rows = [line.split()[:3] for line in done.stdout.splitlines()[2:]]
+        self.assertEqual(rows, [[dtype, *row] for dtype in ("float32", "bfloat16") for row in (
+            ("copy", "torch"), *((sweep, by) for by in ("triton", "operations")
+                                 for sweep in ("maxima", "quantize", "decode")))])
+
+
+@unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
 class Compiled(unittest.TestCase):
     PROGRAM = """
 import sys

@@ -1,0 +1,166 @@
+#!/usr/bin/python3
+# SPDX-License-Identifier: MIT
+"""What quantization and decoding take where gradients are, as on a GPU: each sweep beside a copy, then whole steps.
+
+All bytes are compared with those of the C library. With TRITON_INTERPRET=1 and --device cpu Triton's interpreter runs
+the kernels: that tests them, and says nothing of their speed.
+"""
+import argparse
+
+MODELS = {"resnet50": (25_557_032, 161), "gpt2": (124_439_808, 148)}  # values, tensors
+
+
+def options() -> argparse.ArgumentParser:
+    found = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
+    found.add_argument("--device", default="cuda")
+    found.add_argument("--values", type=int, default=1 << 26, help="of the tensor that sweeps go over")
+    found.add_argument("--rounds", type=int, default=20, help="of each measurement, whose median is shown")
+    found.add_argument("--codec", default="3lc", help="of 3-value symbols")
+    found.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS), help="whose steps are measured")
+    return found
+
+
+if __name__ == "__main__":
+    OPTIONS = options().parse_args()  # before PyTorch is loaded: --help needs nothing
+
+import statistics  # noqa: E402
+import sys  # noqa: E402
+import time  # noqa: E402
+from pathlib import Path  # noqa: E402
+from typing import Any, Callable, Dict, List  # noqa: E402
+
+import torch  # noqa: E402
+
+sys.path.append(str(Path(__file__).resolve().parents[3] / "src" / "python"))
+import threelc  # noqa: E402
+from threelc import exchange  # noqa: E402
+from threelc.torch._common.device import OnDevice  # noqa: E402
+from threelc.torch.kernels.choice import OPERATIONS, quantized, sweeps_for  # noqa: E402
+from threelc.torch.kernels.operations import bits_of  # noqa: E402
+from threelc.torch.kernels.quantizer import Quantizer  # noqa: E402
+from threelc.quartic import block_count  # noqa: E402
+
+
+class Clock:
+    """Medians of calls on a device."""
+
+    def __init__(self, device: torch.device, rounds: int) -> None:
+        self._device = device
+        self._rounds = rounds
+
+    def _now(self) -> float:
+        if self._device.type == "cuda":
+            torch.cuda.synchronize(self._device)
+        return time.perf_counter()
+
+    def __call__(self, call: Callable[[], Any]) -> float:
+        """Seconds. The first call, which may compile, does not count."""
+        call()
+        seconds = []
+        for _ in range(self._rounds):
+            start = self._now()
+            call()
+            seconds.append(self._now() - start)
+        return statistics.median(seconds)
+
+
+def require(same: bool, what: str) -> None:
+    if not same:
+        sys.exit(f"device.py: {what}: not what the C library makes")
+
+
+def check(sweeps: Any, name: str, quantizer: Quantizer, residual: torch.Tensor, gradient: torch.Tensor) -> None:
+    """Frame, residual and decoded values of all values."""
+    n = len(gradient)
+    scales, quartic, rest = quantized(sweeps, quantizer, residual, gradient)
+    wanted = residual.cpu()
+    frame = threelc.Context(n, quantizer.codec, gradient.dtype, residual=wanted).compress(gradient.cpu())
+    what = f"{name}, {gradient.dtype}"
+    require(threelc.compress_quartic(quartic.cpu(), scales, n, quantizer.codec, dtype=gradient.dtype) == frame,
+            f"{what}: frame")
+    require(torch.equal(bits_of(rest.cpu()), bits_of(wanted)), f"{what}: residual")
+    out = torch.empty_like(gradient)
+    sweeps.decode(quartic, torch.tensor(scales, device=gradient.device), quantizer.block, out)
+    values = threelc.decompress(frame, torch.empty(n, dtype=gradient.dtype))
+    require(torch.equal(bits_of(out.cpu()), bits_of(values)), f"{what}: decoded values")
+
+
+def sweep_rows(o: Any, device: torch.device, dtype: torch.dtype, clock: Clock) -> None:
+    """A row for each sweep. Bytes are those that a value needs, whatever an implementation moves besides."""
+    n, quantizer = o.values, Quantizer.of(o.codec)
+    if quantizer is None:
+        sys.exit(f"device.py: --codec {o.codec}: it has no 3-value symbols")
+    torch.manual_seed(1)
+    residual, gradient = torch.randn(n, device=device), torch.randn(n, device=device).to(dtype)
+    out, size = torch.empty_like(gradient), gradient.element_size()
+    seconds = clock(lambda: out.copy_(gradient))
+    copy = 2 * size * n / seconds
+
+    def row(what: str, how: str, per_value: float, taken: float) -> None:
+        rate = per_value * n / taken
+        print(f"{str(dtype)[6:]:9} {what:12} {how:11} {1e3 * taken:9.3f} {per_value:8.2f} {rate / 1e9:8.1f} "
+              f"{rate / copy:7.2f}", flush=True)
+
+    row("copy", "torch", 2 * size, seconds)
+    chosen = sweeps_for(device, dtype)
+    for how, sweeps in {"triton": chosen, "operations": OPERATIONS}.items():
+        if how == "triton" and chosen is OPERATIONS:
+            print(f"{str(dtype)[6:]:9} there is no Triton for {device}, or it does not work: see the warning")
+            continue
+        check(sweeps, how, quantizer, residual, gradient)
+        found = torch.zeros(block_count(n, quantizer.block), device=device)
+        scales, quartic, rest = quantized(sweeps, quantizer, residual, gradient)
+        there = torch.tensor(scales, device=device)
+        row("maxima", how, 4 + size, clock(lambda: sweeps.maxima(residual, gradient, quantizer.block, found)))
+        row("quantize", how, 8 + size + 0.2,
+            clock(lambda: sweeps.quantize(residual, gradient, quantizer.block, there, rest, quartic)))
+        row("decode", how, 0.2 + size, clock(lambda: sweeps.decode(quartic, there, quantizer.block, out)))
+
+
+def step_row(o: Any, device: torch.device, model: str, clock: Clock) -> None:
+    """A step of one rank with equally large tensors, no network: frames made and taken, on the device and on the
+    host. The results are the same."""
+    values, count = MODELS[model]
+    sizes = [values // count] * count
+    gradients = [torch.randn(n, device=device) for n in sizes]
+    config = exchange.Config(workers=1, push=o.codec)
+    seconds, results = {}, []
+    for way in ("host", "device"):
+        residuals: Dict[int, torch.Tensor] = {i: torch.zeros(n) for i, n in enumerate(sizes)}
+        allreduce = exchange.AllReduce(config, 0, [exchange.Tensor(str(i), n, residual=residuals[i])
+                                                   for i, n in enumerate(sizes)])
+        out: List[torch.Tensor] = [torch.empty_like(gradient) for gradient in gradients]
+        if way == "device":
+            quantizer = Quantizer.of(o.codec)
+            assert quantizer is not None
+            on_device = OnDevice(allreduce, quantizer, residuals, device)
+
+            def step() -> None:
+                on_device.pull([allreduce.reduce(on_device.push(gradients, 1.0)[0:1])], out)
+        else:
+            def step() -> None:
+                host = [gradient.cpu() for gradient in gradients]
+                allreduce.pull([allreduce.reduce(allreduce.push(host))], host)
+                for target, mean in zip(out, host):
+                    target.copy_(mean)
+        seconds[way] = clock(step)
+        results.append(out)
+    require(all(torch.equal(bits_of(a), bits_of(b)) for a, b in zip(*results)), f"{model}: means")
+    print(f"{model:9} {values / 1e6:.1f} M values, a step of one rank: {1e3 * seconds['device']:.1f} ms with sweeps on "
+          f"{device}, {1e3 * seconds['host']:.1f} ms with all of it on the host", flush=True)
+
+
+def main(o: Any) -> None:
+    device = torch.device(o.device)
+    name = torch.cuda.get_device_name(device) if device.type == "cuda" else "Triton's interpreter or torch on the CPU"
+    print(f"{name}, PyTorch {torch.__version__}, {o.codec}, {o.values} values, median of {o.rounds}")
+    print(f"{'dtype':9} {'sweep':12} {'by':11} {'ms':>9} {'B/value':>8} {'GB/s':>8} {'of copy':>7}")
+    clock = Clock(device, o.rounds)
+    for dtype in (torch.float32, torch.bfloat16):
+        sweep_rows(o, device, dtype, clock)
+    for model in o.models:
+        step_row(o, device, model, clock)
+
+
+if __name__ == "__main__":
+    main(OPTIONS)
