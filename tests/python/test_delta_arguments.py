@@ -32,11 +32,13 @@ class Checks(unittest.TestCase):
         """Each argument that is an array, by its name."""
         weights = AFTER.copy()
         for name, call in (
-                ("next", lambda x: delta.compress(BASE, x, **BF16)), ("base", lambda x: delta.compress(x, AFTER, **BF16)),
+                ("next", lambda x: delta.compress(BASE, x, **BF16)), ("base",
+                                                                      lambda x: delta.compress(x, AFTER, **BF16)),
                 ("next", lambda x: delta.compress_into(BASE, x, room(), **BF16)),
                 ("base", lambda x: delta.compress_into(x, AFTER, room(), **BF16)),
                 ("out", lambda x: delta.compress_into(BASE, AFTER, x, **BF16)),
-                ("frame", lambda x: delta.apply(x, weights, **BF16)), ("weights", lambda x: delta.apply(FRAME, x, **BF16)),
+                ("frame", lambda x: delta.apply(x, weights, **BF16)), ("weights",
+                                                                       lambda x: delta.apply(FRAME, x, **BF16)),
                 ("frame", lambda x: delta.apply_range(x, BASE, weights, n=N, first=0, **BF16)),
                 ("base", lambda x: delta.apply_range(FRAME, x, weights, n=N, first=0, **BF16)),
                 ("out", lambda x: delta.apply_range(FRAME, BASE, x, n=N, first=0, **BF16)),
@@ -45,7 +47,8 @@ class Checks(unittest.TestCase):
                 ("after", lambda x: delta.from_changes(AT, BASE[AT], x, N, **BF16)),
                 ("frame", lambda x: next(delta.changes(x))), (r"frames\[1\]", lambda x: delta.fold([FRAME, x])),
                 ("frame", lambda x: delta.repair(x, weights, **BF16)),
-                ("weights", lambda x: delta.repair(FRAME, x, **BF16)), ("frame", lambda x: delta.check(x, BASE, **BF16)),
+                ("weights", lambda x: delta.repair(FRAME, x, **BF16)), ("frame",
+                                                                        lambda x: delta.check(x, BASE, **BF16)),
                 ("weights", lambda x: delta.check(FRAME, x, **BF16)), ("frame", delta.inspect), ("frame", delta.peek),
                 ("weights", lambda x: delta.digest(x, **BF16))):
             with self.assertRaisesRegex(TypeError, f"^{name} should be an array .*, not a dict"):
@@ -97,7 +100,8 @@ class Checks(unittest.TestCase):
                      lambda x: delta.apply(FRAME, BASE.copy(), threads=x, **BF16),
                      lambda x: delta.apply_range(FRAME, BASE, BASE.copy(), n=N, first=0, threads=x, **BF16),
                      lambda x: delta.from_changes(AT, BASE[AT], AFTER[AT], N, threads=x, **BF16),
-                     lambda x: delta.fold([FRAME], threads=x), lambda x: delta.repair(FRAME, BASE.copy(), threads=x, **BF16),
+                     lambda x: delta.fold([FRAME], threads=x), lambda x: delta.repair(FRAME, BASE.copy(), threads=x,
+                                                                                      **BF16),
                      lambda x: delta.check(FRAME, BASE, threads=x, **BF16),
                      lambda x: delta.digest(BASE[:3], threads=x, **BF16)):
             for wrong in -1, 2**16:
@@ -111,7 +115,8 @@ class Checks(unittest.TestCase):
         for k in N - 1, N + 1:
             other = numpy.zeros(k, "u2")
             for call, words in ((lambda o: delta.compress(o, AFTER, **BF16), f"base has {k} weights, next has {N}"),
-                                (lambda o: delta.compress_into(o, AFTER, room(), **BF16), f"base has {k} weights, next"),
+                                (lambda o: delta.compress_into(o, AFTER, room(), **BF16),
+                                 f"base has {k} weights, next"),
                                 (lambda o: delta.apply_range(FRAME, o, AFTER.copy(), n=N, first=0, **BF16),
                                  f"base has {k} weights, out has {N}"),
                                 (lambda o: delta.apply(FRAME, o, **BF16), f"{N} weights, the caller has {k}"),
@@ -186,7 +191,8 @@ class Found(unittest.TestCase):
 
         for where, positions in (({}, [5, 70000, 150000]), ({"first": 5}, [5, 70000, 150000]),
                                  ({"first": 6}, [70000, 150000]), ({"end": 5}, []), ({"end": 6}, [5]), ({"end": 0}, []),
-                                 ({"first": 70000, "end": 70001}, [70000]), ({"first": N}, []), ({"first": N, "end": N}, [])):
+                                 ({"first": 70000, "end": 70001}, [70000]), ({"first": N}, []),
+                                 ({"first": N, "end": N}, [])):
             self.assertEqual(found(**where), positions, where)
         for where in {"first": N + 1}, {"first": 7, "end": 6}, {"end": N + 1}:
             with self.assertRaisesRegex(ValueError, "next is [0-9]+, end [0-9]+, and n 196608"):
@@ -220,7 +226,8 @@ class Found(unittest.TestCase):
 
     def test_repairs(self):
         """How many blocks were at the result, at the base, and between."""
-        for written, found in ((), (0, 3, 0)), ((5,), (1, 2, 0)), ((5, 70000), (2, 1, 0)), ((5, 70000, 150000), (3, 0, 0)):
+        for written, found in ((), (0, 3, 0)), ((5,), (1, 2, 0)), ((5, 70000), (2, 1, 0)), ((5, 70000, 150000),
+                                                                                            (3, 0, 0)):
             weights = BASE.copy()
             weights[list(written)] = AFTER[list(written)]
             repaired = delta.repair(FRAME, weights, **BF16)

@@ -36,11 +36,13 @@ class Layouts(unittest.TestCase):
     def test_values(self):
         """Each layout as a part of a dense root, in rows, columns, or with lengths of 1."""
         for (shape, strides), first in itertools.product(LAYOUTS, (0, 1, 9)):
-            for root in strided((64,), (1,)), strided((8, 8), (8, 1)), strided((8, 8), (1, 8)), strided((1, 64), (3, 1)):
+            for root in strided((64,), (1,)), strided((8, 8), (8, 1)), strided((8, 8), (1, 8)), strided((1, 64),
+                                                                                                        (3, 1)):
                 part = root.as_strided(shape, strides, first)
                 found = sharing.places({"part": part, "root": root})
                 self.assertEqual(found["root"], Place("root"))
-                self.assertEqual(found["part"], Place("root", sharing.strides_of(root), sharing.strides_of(part), first))
+                self.assertEqual(found["part"], Place("root", sharing.strides_of(root), sharing.strides_of(part),
+                                                      first))
                 self.assertTrue(torch.equal(sharing.values_in(root.clone(memory_format=torch.contiguous_format),
                                                               found["part"], part.shape), part))
 
@@ -50,10 +52,12 @@ class Layouts(unittest.TestCase):
         for other, whole in ((one.as_strided((1, 5), (3, 1)), True), (one.as_strided((5, 1), (1, 1)), False),
                              (one.as_strided((5,), (1,)), False)):
             found = sharing.places({"one": one, "other": other})
-            self.assertEqual(found["other"], Place("one") if whole else Place("one", (0, 1), sharing.strides_of(other), 0))
+            self.assertEqual(found["other"], Place("one") if whole else Place("one", (0, 1), sharing.strides_of(other),
+                                                                              0))
         thin, other = strided((2, 3), (10, 2)), strided((2, 3), (10, 2))
         same = thin.as_strided((2, 3), (10, 2))
-        self.assertEqual(sharing.places({"a": thin, "b": same, "c": other}), {"a": Place("a"), "b": Place("a"), "c": Place("c")})
+        self.assertEqual(sharing.places({"a": thin, "b": same, "c": other}),
+                         {"a": Place("a"), "b": Place("a"), "c": Place("c")})
         self.assertEqual(Place("x"), ("x", None, (), 0))
 
     def test_neighbours(self):
@@ -75,7 +79,8 @@ class Layouts(unittest.TestCase):
         memory = torch.zeros(40)
         gaps = memory[::4]
         for other, shares in ((memory[4:5], True), (memory[1:3], False), (memory[5:6], False), (memory[36:], True),
-                              (memory[37:], False), (memory[33:40:4], False), (memory[2::4], False), (memory[7:9], True)):
+                              (memory[37:], False), (memory[33:40:4], False), (memory[2::4], False),
+                              (memory[7:9], True)):
             if shares:
                 with self.assertRaisesRegex(sharing.Overlap, "have memory in common, but neither is a view"):
                     sharing.places({"gaps": gaps, "other": other})
@@ -87,7 +92,8 @@ class Layouts(unittest.TestCase):
         """The tensor that reaches furthest, whatever its place in the list; roots that have ended are looked at no
         more."""
         memory = torch.zeros(40)
-        tensors = {"all": memory[:30], "row": memory[:10], "late": memory[20:30], "far": memory[30:], "in": memory[35:36]}
+        tensors = {"all": memory[:30], "row": memory[:10], "late": memory[20:30], "far": memory[30:],
+                   "in": memory[35:36]}
         for names in itertools.permutations(tensors):
             found = sharing.places({name: tensors[name] for name in names})
             self.assertEqual({name: place.root for name, place in found.items()},

@@ -42,16 +42,21 @@ class Forms(unittest.TestCase):
                 (dict, ({}, {1: 2}), (([], "is a list, not a dict"),)),
                 (Optionally(int), (None, 3), (("x", "is 'x', not a int"),)),
                 (Names(), ([], ["a"], ("a", "b")), (
-                    ("ab", "is no list of names, each of them once"), (["a", "a"], "is no list of names, each of them once"),
-                    (["a", 1], "is no list of names, each of them once"), ({"a"}, "is no list of names, each of them once"),
+                    ("ab", "is no list of names, each of them once"),
+                    (["a", "a"], "is no list of names, each of them once"),
+                    (["a", 1], "is no list of names, each of them once"),
+                    ({"a"}, "is no list of names, each of them once"),
                     (["a", "_orig_mod.a"], "is no list of names, each of them once"),
                     (None, "is no list of names, each of them once"))),
                 ([int], ([], [1], (1, 2)), (("12", "is '12', not a list"), (3, "is 3, not a list"),
                                             ({1: 2}, "is a dict, not a list"), (["x"], "[0] is 'x', not a int"),
-                                            ([1, 2, None], "[2] is None, not a int"), ([1, "x", "y"], "[1] is 'x', not a int"))),
+                                            ([1, 2, None], "[2] is None, not a int"),
+                                            ([1, "x", "y"], "[1] is 'x', not a int"))),
                 ((str, int), (("a", 1), ["a", 1]), (
-                    (("a",), "is a tuple, not a list of 2 entries"), (["a", 1, 2], "is a list, not a list of 2 entries"),
-                    ("a1", "is 'a1', not a list of 2 entries"), ({"a": 1, "b": 2}, "is a dict, not a list of 2 entries"),
+                    (("a",), "is a tuple, not a list of 2 entries"),
+                    (["a", 1, 2], "is a list, not a list of 2 entries"),
+                    ("a1", "is 'a1', not a list of 2 entries"),
+                    ({"a": 1, "b": 2}, "is a dict, not a list of 2 entries"),
                     ((1, 1), "[0] is 1, not a str"), (("a", "b"), "[1] is 'b', not a int"),
                     ((1, "b"), "[0] is 1, not a str"))),
                 ({str: int}, ({}, {"a": 1}), (([], "is a list, not a dict"), ({"a": "x"}, "['a'] is 'x', not a int"),
@@ -119,20 +124,23 @@ class Kinds(unittest.TestCase):
     def test_what_is_said_of_others(self):
         """Of all that is no state of this kind: what it is."""
         kind, tensor = Kind("Thing", 4, {}), torch.ones(1)
-        older = {"register()": {"groups": 1, "scale": 1}, "register_fsdp()": {"groups": 1}, "LocalSteps": {"anchors": 1},
+        older = {"register()": {"groups": 1, "scale": 1}, "register_fsdp()": {"groups": 1},
+                 "LocalSteps": {"anchors": 1},
                  "PushPull": {"worker": 1}, "Gossip": {"node": 1}, "WeightSync": {"published": 1}}
         for thing, words in (
                 *[({"version": 1, **marks}, f"one of {name}") for name, marks in older.items()],
                 (older["LocalSteps"], "a dict with 'anchors' in it"), ({"kind": "Other"}, "one of Other"),
                 ({"kind": 3, "version": 4}, "one of 3"),
-                ({"state": {}, "param_groups": []}, "one of an optimizer"), ({"param_groups": []}, "one of an optimizer"),
+                ({"state": {}, "param_groups": []}, "one of an optimizer"),
+                ({"param_groups": []}, "one of an optimizer"),
                 ({"version": 1, "state": b""}, "one of a threelc.Context"),
                 ({"version": 1, "state": b"", "groups": 1}, "one of a threelc.Context"),
                 ({"state": b""}, "a dict with 'state' in it"), ({"version": 1}, "a dict with 'version' in it"),
                 ({"w": tensor}, "one of a module"), ({"w": tensor, "x": 1}, "a dict with 'w', 'x' in it"),
                 ({}, "a dict with nothing in it"), ({1: 1, 2: 2, 3: 3}, "a dict with 1, 2, 3 in it"),
                 ({1: 1, 2: 2, 3: 3, 4: 4}, "a dict with 1, 2, 3 in it"), (None, "None"), (5, "5"), ("x", "'x'"),
-                ([1], "a list"), ({**HEAD, "version": 3}, "one of version 3"), ({**HEAD, "version": "4"}, "one of version '4'"),
+                ([1], "a list"), ({**HEAD, "version": 3}, "one of version 3"),
+                ({**HEAD, "version": "4"}, "one of version '4'"),
                 ({"kind": "Thing"}, "one of version None")):
             for several, list_too in (True, ", or a list of those of all ranks"), (False, ""):
                 with self.assertRaises(ValueError) as caught:
@@ -161,7 +169,8 @@ class Ranks(unittest.TestCase):
         one, two = of_ranks(2, (0, 1))
         for given, count in ((one, 1), ([one], 1), ((one, two), 2), (iter([one, two]), 2), ({1: one}.values(), 1)):
             self.assertEqual(len(states.listed_states(given, self.KIND)), count)
-        for given, words in (([], "^there is no state$"), ((), "^there is no state$"), ("", "not ''"), (b"x", "not a bytes"),
+        for given, words in (([], "^there is no state$"), ((), "^there is no state$"), ("", "not ''"),
+                             (b"x", "not a bytes"),
                              (3, "not 3"), (None, "not None"), ([one, 3], "not 3"), ([[one]], "not a list")):
             with self.assertRaisesRegex(ValueError, words):
                 states.listed_states(given, self.KIND)
@@ -181,11 +190,12 @@ class Ranks(unittest.TestCase):
         hint = "; with lost=True the run goes on without the residuals that are missing"
         for world, there, rank, size, words in (
                 (3, (0, 2), 1, 3, "the state of rank 1 is needed"), (3, (0, 2), 1, 2, ("1", "")),
-                (4, (1,), 0, 2, ("0, 2, 3", "")), (5, (1,), 0, 2, ("0, 2, 3", ", ...")), (2**40, (1,), 0, 2, ("0, 2, 3", ", ...")),
+                (4, (1,), 0, 2, ("0, 2, 3", "")), (5, (1,), 0, 2, ("0, 2, 3", ", ...")),
+                (2**40, (1,), 0, 2, ("0, 2, 3", ", ...")),
                 (5, (3, 4), 0, 2, ("0, 1, 2", "")), (6, (0, 5), 1, 2, ("1, 2, 3", ", ..."))):
             if isinstance(words, tuple):
-                words = (f"a run on {world} ranks was saved, this is one on {size}: the states of all its ranks are needed, "
-                         f"and those of ranks {words[0]}{words[1]} are missing")
+                words = (f"a run on {world} ranks was saved, this is one on {size}: the states of all its ranks are "
+                         f"needed, and those of ranks {words[0]}{words[1]} are missing")
             for lost, more in (None, ""), (False, hint):
                 with self.assertRaises(ValueError) as caught:
                     self.needed(of_ranks(world, there), rank, size, lost)
@@ -199,7 +209,8 @@ class Ranks(unittest.TestCase):
                              (of_ranks(0, (0,)), "^a state is damaged: it is of rank 0 of 0$"),
                              (of_ranks(3, (1, 0, 1)), "^the state of rank 1 is given twice$"),
                              (of_ranks(3, (2, 0, 2)), "^the state of rank 2 is given twice$"),
-                             ([*of_ranks(2, (0,)), *of_ranks(3, (1,))], "^the states are of runs on different numbers")):
+                             ([*of_ranks(2, (0,)), *of_ranks(3, (1,))],
+                              "^the states are of runs on different numbers")):
             for lost in None, False, True:
                 with self.assertRaisesRegex(ValueError, words):
                     self.needed(given, 0, 2, lost)
@@ -209,7 +220,8 @@ class Ranks(unittest.TestCase):
         saved = [{"rank": rank, "traffic": {"sent": 10**rank, "more": rank}} for rank in range(4)]
         for world, found in ((4, [1, 10, 100, 1000]), (2, [101, 1010]), (3, [1001, 10, 100]), (1, [1111]),
                              (5, [1, 10, 100, 1000, 0])):
-            counts = [states.traffic_saved(saved, "traffic", SimpleNamespace(rank=rank, world=world)) for rank in range(world)]
+            counts = [states.traffic_saved(saved, "traffic", SimpleNamespace(rank=rank, world=world))
+                      for rank in range(world)]
             self.assertEqual([each["sent"] for each in counts], found)
             self.assertTrue(all(set(each) == {"sent", "more"} for each in counts))
 
@@ -217,7 +229,8 @@ class Ranks(unittest.TestCase):
 class Settings(unittest.TestCase):
     def test_made_with(self):
         for arguments, found in (((), {"pull": "a"}), (("b",), {"pull": "b"}), ((None, "gather"), {"mode": "gather"}),
-                                 (("b", "gather"), {"mode": "gather"}), (("b", "sharded"), {"pull": "b", "mode": "sharded"}),
+                                 (("b", "gather"), {"mode": "gather"}),
+                                 (("b", "sharded"), {"pull": "b", "mode": "sharded"}),
                                  ((None, "sharded"), {"pull": "a", "mode": "sharded"})):
             self.assertEqual(states.made_with("a", 7, *arguments), {"codec": "a", "min_numel": 7, **found})
 
@@ -235,8 +248,8 @@ class Settings(unittest.TestCase):
                 then = (f"name {here[name]!r} in reserve, and call set_codec() afterwards"
                         if changes and name in ("codec", "pull") else "begin anew from the weights of the model")
                 self.assertEqual(str(caught.exception), (
-                    f"the state is of Thing with {name}={there!r}, and this one was made with {name}={here[name]!r}, which its "
-                    f"residuals do not fit. Make it with {name}={there!r}; to change it, {then}"))
+                    f"the state is of Thing with {name}={there!r}, and this one was made with {name}={here[name]!r}, "
+                    f"which its residuals do not fit. Make it with {name}={there!r}; to change it, {then}"))
             for there, sizes, fits in (12, [9, 12], True), (12, [11], False), (12, [10], False), (12, [9], True), (
                     12, [12], True), (8, [8], False), (8, [9], False), (8, [7, 10], True), (12, [], True):
                 saved = [{"made": {**here, "min_numel": there}}]
@@ -250,8 +263,8 @@ class Settings(unittest.TestCase):
         for names, shown in (["a"], "a (1 in all)"), ("abc", "a, b, c (3 in all)"), ("abcd", "a, b, c, ... (4 in all)"):
             with self.assertRaises(ValueError) as caught:
                 states.check_places(iter(names), "have no place here", False)
-            self.assertEqual(str(caught.exception), f"names of the state have no place here: {shown}. With lost=True the run "
-                                                    "goes on without what the state has of them")
+            self.assertEqual(str(caught.exception), f"names of the state have no place here: {shown}. With lost=True "
+                                                    "the run goes on without what the state has of them")
             states.check_places(iter(names), "have no place here", True)
         states.check_places([], "have no place here", False)
 
@@ -260,7 +273,8 @@ class Settings(unittest.TestCase):
                             ("a._orig_mod_.b", "a._orig_mod_.b"), ("", ""), ("a..b", "a..b")):
             self.assertEqual(states.plain(name), found)
         thing = object()
-        self.assertEqual(states.by_plain_name([("a", thing), ("_orig_mod.a", thing), ("b", 1)], "things"), {"a": thing, "b": 1})
+        self.assertEqual(states.by_plain_name([("a", thing), ("_orig_mod.a", thing), ("b", 1)], "things"),
+                         {"a": thing, "b": 1})
         with self.assertRaisesRegex(ValueError, "^two things have the name a$"):
             states.by_plain_name([("a", thing), ("_orig_mod.a", object())], "things")
 
@@ -293,34 +307,39 @@ def compared(pushing, servers):
 class Histories(unittest.TestCase):
     END = "; load the states of one checkpoint on all ranks"
 
+    @staticmethod
+    def apart(one, other, step):
+        return f"ranks {one} and {other} are not of one run: before step {step} they got different messages"
+
     def test_workers(self):
         """By worker: those before the same step have the same history, if they have any."""
         for pushing, words in (
                 ([[(3, 5)], [(3, 5)]], None), ([[(3, 5)], [(3, 0)]], None), ([[(3, 0)], [(3, 5)]], None),
                 ([[(3, 5)], [(4, 6)]], None), ([[(0, 0)], [(0, 0)]], None), ([[(3, 5)]], None), ([[], []], None),
                 ([[(3, 5), (3, 6)], [(3, 5), (3, 6)]], None),
-                ([[(3, 5)], [(3, 6)]], "ranks 0 and 1 are not of one run: before step 3 they got different messages"),
-                ([[(3, 0)], [(3, 5)], [(3, 6)]], "ranks 1 and 2 are not of one run: before step 3 they got different messages"),
-                ([[(3, 5)], [(4, 5)], [(4, 6)]], "ranks 1 and 2 are not of one run: before step 4 they got different messages"),
-                ([[(3, 5), (3, 6)], [(3, 5), (3, 7)]], "ranks 0 and 1 are not of one run: before step 3 they got different "
-                                                      "messages")):
+                ([[(3, 5)], [(3, 6)]], self.apart(0, 1, 3)),
+                ([[(3, 0)], [(3, 5)], [(3, 6)]], self.apart(1, 2, 3)),
+                ([[(3, 5)], [(4, 5)], [(4, 6)]], self.apart(1, 2, 4)),
+                ([[(3, 5), (3, 6)], [(3, 5), (3, 7)]], self.apart(0, 1, 3))):
             self.assertEqual(compared(pushing, None), words and f"the states of {words}{self.END}")
 
     def test_servers(self):
         """Their histories add up to those of the workers before the same step, if all are known."""
         worker, half = [(3, 5)], 2**63
         for pushing, servers, words in (
-                ([worker, worker], [[[(3, 2)]], [[(3, 3)]]], None), ([worker, worker], [[[(3, 2), (3, 3)]], [[]]], None),
+                ([worker, worker], [[[(3, 2)]], [[(3, 3)]]], None),
+                ([worker, worker], [[[(3, 2), (3, 3)]], [[]]], None),
                 ([worker, worker], [[[(3, 5)]], [[]]], None),
                 ([[(3, 0)], [(3, 0)]], [[[(3, 2)]], [[(3, 3)]]], None), ([worker], [[[(3, 0), (3, 4)]]], None),
                 ([worker], [[[(4, 2), (4, 2)]]], None), ([worker], [[[(3, 2), (4, 2)]]], None),
                 ([[(3, 6)]], [[[(3, half), (3, half + 6)]]], None), ([[(3, 6)]], [[[(3, half), (3, half + 7)]]], "0"),
-                ([worker, [(3, 0)]], [[[(3, 2)]], [[(3, 4)]]], "0"), ([[(3, 0)], worker], [[[(3, 2)]], [[(3, 4)]]], "1"),
+                ([worker, [(3, 0)]], [[[(3, 2)]], [[(3, 4)]]], "0"),
+                ([[(3, 0)], worker], [[[(3, 2)]], [[(3, 4)]]], "1"),
                 ([[(3, 5), (3, 8)]] * 2, [[[(3, 2)], [(3, 4)]], [[(3, 3)], [(3, 4)]]], None),
                 ([[(3, 5), (3, 8)]] * 2, [[[(3, 2)], [(3, 4)]], [[(3, 3)], [(3, 5)]]], "0")):
             self.assertEqual(compared(pushing, servers), words and (
-                f"the states of rank {words} and of the servers are not of one run: before step 3 it got other answers than "
-                f"they gave{self.END}"))
+                f"the states of rank {words} and of the servers are not of one run: before step 3 it got other "
+                f"answers than they gave{self.END}"))
 
 
 if __name__ == "__main__":

@@ -37,7 +37,8 @@ class Pools(unittest.TestCase):
         for count, values in (None, 1 << 20), (0, 1 << 20), (1, 1 << 20), (2, 8191), (2, 0):
             self.assertIsNone(_parallel.threads_of(count, values))
         for values in 0, 8192:
-            for count, error, words in ((-1, ValueError, "from 0 to 2\\^16 - 1, not -1"), (2**16, ValueError, "not 65536"),
+            for count, error, words in ((-1, ValueError, "from 0 to 2\\^16 - 1, not -1"),
+                                        (2**16, ValueError, "not 65536"),
                                         ("2", TypeError, "a whole number, not '2'"), (2.0, TypeError, "not 2.0")):
                 with self.assertRaisesRegex(error, f"^threads should be .*{words}"):
                     _parallel.threads_of(count, values)
@@ -165,7 +166,8 @@ class Jobs(unittest.TestCase):
 class Ends(unittest.TestCase):
     def test_threads_that_have_not_begun(self):
         """The interpreter's end waits for them, not for ever, and not if all have."""
-        for begun, later, longest, least, most in ((1, False, 20, 0, 10), (0, True, 20, 0.05, 10), (0, False, 0.1, 0.1, 10)):
+        for begun, later, longest, least, most in ((1, False, 20, 0, 10), (0, True, 20, 0.05, 10),
+                                                   (0, False, 0.1, 0.1, 10)):
             entries = [None] * begun
             with mock.patch.multiple(_parallel, _STARTED=[None], _BEGUN=entries, _LONGEST=longest):
                 if later:

@@ -43,7 +43,8 @@ class Tensors(unittest.TestCase):
             self.assertEqual(bases(message), {name: name not in whole for name in model})
             self.assertEqual(set(publisher.state_dict()["published"]), set(model))
             for name in [*served]:
-                if name not in model or served[name].shape != model[name].shape or served[name].dtype != model[name].dtype:
+                mine, theirs = served[name], model.get(name)
+                if theirs is None or mine.shape != theirs.shape or mine.dtype != theirs.dtype:
                     del served[name]
             served.update({name: torch.zeros_like(tensor) for name, tensor in model.items() if name not in served})
             receiver.receive(message)
@@ -211,9 +212,11 @@ class Bytes(unittest.TestCase):
     def test_notes_of_others(self):
         """A note that tells no dtypes of these entries is none of ours: then frames tell them."""
         for note in (b"7", b"[]", b"null", b'{"dtypes": ["int8"]}', b'{"of": "0"}', b'{"dtypes": 7, "of": "0"}',
-                     b'{"dtypes": ["int8"], "of": 7}', b'{"dtypes": ["int8"], "of": "1"}', b'{"dtypes": ["int8"], "of": ""}',
+                     b'{"dtypes": ["int8"], "of": 7}', b'{"dtypes": ["int8"], "of": "1"}',
+                     b'{"dtypes": ["int8"], "of": ""}',
                      b'{"dtypes": ["int8"], "of": "00"}', b'{"dtypes": ["int8"], "of": "?"}',
-                     b'{"dtypes": [["int8"]], "of": "0"}', b'{"dtypes": ["f32"], "of": "0"}', b'{"dtypes": [7], "of": "0"}'):
+                     b'{"dtypes": [["int8"]], "of": "0"}', b'{"dtypes": ["f32"], "of": "0"}',
+                     b'{"dtypes": [7], "of": "0"}'):
             writer = weights.Writer(file := io.BytesIO(), trainer=bytes(16), sequence=1, count=1, note=note)
             writer.add("a", delta.compress(None, torch.ones(2, dtype=torch.int8)), (2,))
             writer.finish()
@@ -241,7 +244,8 @@ class Bytes(unittest.TestCase):
         for told, mine, same in (("int8", "int8", True), ("u8", "int8", True), ("uint8", "int8", False),
                                  ("u8", "uint8", True), ("f32", "f32", True), ("f16", "f32", False)):
             self.assertEqual(weight_messages.same_dtype(told, mine), same)
-        self.assertEqual([name for name in ("f32", "f16", "bf16", "f64", "int8", "u8") if weight_messages.is_float(name)],
+        self.assertEqual([name for name in ("f32", "f16", "bf16", "f64", "int8",
+                                            "u8") if weight_messages.is_float(name)],
                          ["f32", "f16", "bf16"])
 
 
@@ -271,7 +275,8 @@ class States(unittest.TestCase):
         sync, right = WeightSync(alone()), WeightSync(alone()).state_dict()
         trainer = right["trainer"]
         for sequence, name, fits in itertools.product((0, 1, 2**64 - 1, -1, 2**64),
-                                                      (trainer, trainer[1:], trainer + "0", "g" + trainer[1:], "A" * 32, ""),
+                                                      (trainer, trainer[1:], trainer + "0", "g" + trainer[1:],
+                                                       "A" * 32, ""),
                                                       (None,)):
             fits = 0 <= sequence < 2**64 and name == trainer
             for change in {"trainer": name, "sequence": sequence}, {"heard": (name, sequence)}:

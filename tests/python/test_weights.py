@@ -10,7 +10,7 @@ from dataclasses import FrozenInstanceError
 
 import numpy
 import threelc
-from threelc import delta, weights
+from threelc import delta
 from threelc.weights import Reader, View, Writer, check_order
 
 TRAINER = bytes(range(16))
@@ -48,7 +48,8 @@ class Written(unittest.TestCase):
                 ("trainer", TRAINER + b"x", ValueError, "trainer should have 16 bytes, not 17"),
                 ("trainer", "x" * 16, TypeError, "trainer should be an array"),
                 ("sequence", 1.5, TypeError, "sequence should be a whole number, not 1.5"),
-                ("sequence", 0, ValueError, "sequence is 0"), ("count", "1", TypeError, "count should be a whole number"),
+                ("sequence", 0, ValueError, "sequence is 0"),
+                ("count", "1", TypeError, "count should be a whole number"),
                 ("note", "words", TypeError, "note should be an array"),
                 ("note", numpy.zeros(3), TypeError, "note should be bytes")):
             with self.assertRaisesRegex(error, f"^{words}"):
@@ -64,7 +65,8 @@ class Written(unittest.TestCase):
                 (("a", None, (120,)), TypeError, "frame should be an array"),
                 (("a", b"no delta at all, but long enough", (120,)), threelc.CorruptError, "delta"),
                 (("a", frame, (1.5,)), TypeError, "shape should be a whole number, not 1.5"),
-                (("a", frame, (119,)), ValueError, "119"), (("a", frame, (-1,)), ValueError, "shape should be from 0 to")):
+                (("a", frame, (119,)), ValueError, "119"),
+                (("a", frame, (-1,)), ValueError, "shape should be from 0 to")):
             with self.assertRaisesRegex(error, words):
                 writer.add(*arguments)
         writer.add("a", frame, (2, 60))
@@ -257,7 +259,8 @@ class Applied(unittest.TestCase):
                 fixed = BEFORE[wrong].copy()
                 fixed.flags.writeable = False
                 for array, error, words in (
-                        (other, threelc.BaseError, ": the weights are not the base of the delta"), (fixed, ValueError, f"{wrong} is read-only"),
+                        (other, threelc.BaseError, ": the weights are not the base of the delta"),
+                        (fixed, ValueError, f"{wrong} is read-only"),
                         (other.reshape(-1)[:119], ValueError, f"{wrong} has 120 weights, {wrong} has 119"),
                         (numpy.zeros(121, "f2"), ValueError, f"{wrong} has 120 weights, {wrong} has 121"),
                         (other.view("u2"), TypeError, f"{wrong} should have values of float16")):
@@ -299,7 +302,8 @@ class Order(unittest.TestCase):
         other = bytes(16)
         for sequence, full, heard, error in (
                 (1, True, None, None), (7, True, None, None), (1, False, None, None), (7, False, None, None),
-                (8, False, (TRAINER, 7), None), (8, True, (TRAINER, 7), None), (9, False, (TRAINER, 7), threelc.BaseError),
+                (8, False, (TRAINER, 7), None), (8, True, (TRAINER, 7), None),
+                (9, False, (TRAINER, 7), threelc.BaseError),
                 (9, True, (TRAINER, 7), None), (7, False, (TRAINER, 7), threelc.OrderError),
                 (7, True, (TRAINER, 7), threelc.OrderError), (6, True, (TRAINER, 7), threelc.OrderError),
                 (8, False, (other, 7), threelc.BaseError), (8, True, (other, 7), None), (1, True, (other, 7), None)):
