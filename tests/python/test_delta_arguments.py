@@ -32,13 +32,13 @@ class Checks(unittest.TestCase):
         """Each argument that is an array, by its name."""
         weights = AFTER.copy()
         for name, call in (
-                ("next", lambda x: delta.compress(BASE, x, **BF16)), ("base",
-                                                                      lambda x: delta.compress(x, AFTER, **BF16)),
+                ("next", lambda x: delta.compress(BASE, x, **BF16)),
+                ("base", lambda x: delta.compress(x, AFTER, **BF16)),
                 ("next", lambda x: delta.compress_into(BASE, x, room(), **BF16)),
                 ("base", lambda x: delta.compress_into(x, AFTER, room(), **BF16)),
                 ("out", lambda x: delta.compress_into(BASE, AFTER, x, **BF16)),
-                ("frame", lambda x: delta.apply(x, weights, **BF16)), ("weights",
-                                                                       lambda x: delta.apply(FRAME, x, **BF16)),
+                ("frame", lambda x: delta.apply(x, weights, **BF16)),
+                ("weights", lambda x: delta.apply(FRAME, x, **BF16)),
                 ("frame", lambda x: delta.apply_range(x, BASE, weights, n=N, first=0, **BF16)),
                 ("base", lambda x: delta.apply_range(FRAME, x, weights, n=N, first=0, **BF16)),
                 ("out", lambda x: delta.apply_range(FRAME, BASE, x, n=N, first=0, **BF16)),
@@ -47,8 +47,8 @@ class Checks(unittest.TestCase):
                 ("after", lambda x: delta.from_changes(AT, BASE[AT], x, N, **BF16)),
                 ("frame", lambda x: next(delta.changes(x))), (r"frames\[1\]", lambda x: delta.fold([FRAME, x])),
                 ("frame", lambda x: delta.repair(x, weights, **BF16)),
-                ("weights", lambda x: delta.repair(FRAME, x, **BF16)), ("frame",
-                                                                        lambda x: delta.check(x, BASE, **BF16)),
+                ("weights", lambda x: delta.repair(FRAME, x, **BF16)),
+                ("frame", lambda x: delta.check(x, BASE, **BF16)),
                 ("weights", lambda x: delta.check(FRAME, x, **BF16)), ("frame", delta.inspect), ("frame", delta.peek),
                 ("weights", lambda x: delta.digest(x, **BF16))):
             with self.assertRaisesRegex(TypeError, f"^{name} should be an array .*, not a dict"):
@@ -100,8 +100,8 @@ class Checks(unittest.TestCase):
                      lambda x: delta.apply(FRAME, BASE.copy(), threads=x, **BF16),
                      lambda x: delta.apply_range(FRAME, BASE, BASE.copy(), n=N, first=0, threads=x, **BF16),
                      lambda x: delta.from_changes(AT, BASE[AT], AFTER[AT], N, threads=x, **BF16),
-                     lambda x: delta.fold([FRAME], threads=x), lambda x: delta.repair(FRAME, BASE.copy(), threads=x,
-                                                                                      **BF16),
+                     lambda x: delta.fold([FRAME], threads=x),
+                     lambda x: delta.repair(FRAME, BASE.copy(), threads=x, **BF16),
                      lambda x: delta.check(FRAME, BASE, threads=x, **BF16),
                      lambda x: delta.digest(BASE[:3], threads=x, **BF16)):
             for wrong in -1, 2**16:
@@ -226,8 +226,8 @@ class Found(unittest.TestCase):
 
     def test_repairs(self):
         """How many blocks were at the result, at the base, and between."""
-        for written, found in ((), (0, 3, 0)), ((5,), (1, 2, 0)), ((5, 70000), (2, 1, 0)), ((5, 70000, 150000),
-                                                                                            (3, 0, 0)):
+        for written, found in (
+                ((), (0, 3, 0)), ((5,), (1, 2, 0)), ((5, 70000), (2, 1, 0)), ((5, 70000, 150000), (3, 0, 0))):
             weights = BASE.copy()
             weights[list(written)] = AFTER[list(written)]
             repaired = delta.repair(FRAME, weights, **BF16)

@@ -189,6 +189,10 @@ class Fragments(unittest.TestCase):
             return [{"group": {"names": list(each)}} for each in names]
 
         check_fragments(here, [saved("ab", "c"), saved("abx", "yc")])
+        many = [str(i) for i in range(300)]
+        check_fragments([fragment_of(many)], [[{"group": {"names": many}, "round": {
+            "means": 300 * [0], "buffers": {}, "merged": []}}]])
+        check_fragments(300 * here[1:], [saved(*(300 * ["c"]))])
         for state, words in ((saved("ab"), "the state has 1 fragments, and this one 2: make it with the same; "),
                              (saved("ab", "c", "d"), "the state has 3 fragments, and this one 2: make it"),
                              (saved("a", "c"), "fragment 0 of the state has other parameters, without b: make it"),

@@ -2,6 +2,7 @@
 """What states are made of, without objects: each form of an entry, each sentence, each number of ranks, and which runs
 histories tell apart."""
 import itertools
+import json
 import unittest
 from collections import OrderedDict, namedtuple
 from dataclasses import FrozenInstanceError
@@ -14,6 +15,11 @@ from threelc.torch._common.states import Kind, Names, Optionally
 
 HEAD = {"version": 4, "kind": "Thing"}
 Pair = namedtuple("Pair", "one other")
+
+
+def again(value):
+    """What is equal, but not the same object, as what comes from a file."""
+    return json.loads(json.dumps(value))
 
 
 def deep(levels):
@@ -151,6 +157,7 @@ class Kinds(unittest.TestCase):
             kind.checked(None)
         for name, marks in older.items():
             self.assertEqual(dict(Kind(name, 1, {}).checked({"version": 1, **marks})), {"version": 1, **marks})
+        self.assertEqual(Kind("Thing", 1000, {}).checked(again({"version": 1000, "kind": "Thing"}))["version"], 1000)
 
 
 def of_ranks(world, ranks):
@@ -184,6 +191,19 @@ class Ranks(unittest.TestCase):
                                  [rank] if saved == world else list(range(saved)))
                 if saved == world:
                     self.assertEqual(self.needed(given[saved - 1 - rank], rank, world, None), [rank])
+
+    def test_many_ranks(self):
+        """Whatever their numbers, and wherever these come from."""
+        saved = again(of_ranks(1000, range(1000)))
+        for given, size, found in ((saved, 1000, [700]), (saved[700], 1000, [700]), (saved, 999, list(range(1000)))):
+            self.assertEqual(self.needed(given, 700, size, None), found)
+        with self.assertRaisesRegex(ValueError, "^the state of rank 700 is given twice$"):
+            self.needed(saved + again(saved[700:701]), 3, 1000, None)
+        with self.assertRaisesRegex(ValueError, "^the state of rank 700 is needed$"):
+            self.needed(saved[:700], 700, 1000, None)
+        counts = [{"rank": rank, "traffic": {"sent": 1}} for rank in range(1000)]
+        self.assertEqual(states.traffic_saved(again(counts), "traffic", SimpleNamespace(rank=700, world=1000)),
+                         {"sent": 1})
 
     def test_those_that_are_missing(self):
         """They are lost if that is allowed; else a sentence names the first three."""
@@ -242,6 +262,8 @@ class Settings(unittest.TestCase):
             for made in {}, None, here, {"codec": "a"}, {"more": 1}:
                 states.check_made(kind, [{"made": here}, {"made": made}], here, [9, 11])
             states.check_made(kind, [{}], here, [9, 11])
+            there = {"codec": "3lc:s=1.75", "min_numel": 1000}
+            states.check_made(kind, [{"made": again(there)}], again(there), [999, 1000])
             for name, there in ("codec", "x"), ("pull", "x"), ("mode", "x"), ("min_numel", 12):
                 with self.assertRaises(ValueError) as caught:
                     states.check_made(kind, [{"made": here}, {"made": {**here, name: there}}], here, iter([9, 11]))
@@ -281,8 +303,8 @@ class Settings(unittest.TestCase):
 
 def compared(pushing, servers):
     """Step and history of the workers of each rank, and of its servers: what ranks say of them. None: nothing."""
-    said = [[*[[[*each]] for each in mine], *[[[*one] for one in each] for each in theirs]]
-            for mine, theirs in zip(pushing, servers or [[]] * len(pushing))]  # as JSON has it
+    said = again([[*[[each] for each in mine], *theirs]
+                  for mine, theirs in zip(pushing, servers or [[]] * len(pushing))])
     sent = []
 
     class Ranks:
@@ -314,7 +336,9 @@ class Histories(unittest.TestCase):
     def test_workers(self):
         """By worker: those before the same step have the same history, if they have any."""
         for pushing, words in (
-                ([[(3, 5)], [(3, 5)]], None), ([[(3, 5)], [(3, 0)]], None), ([[(3, 0)], [(3, 5)]], None),
+                ([[(3, 5)], [(3, 5)]], None), ([[(10**6, 2**64 - 1)], [(10**6, 2**64 - 1)]], None),
+                ([[(10**6, 2**64 - 1)], [(10**6, 2**64 - 2)]], self.apart(0, 1, 10**6)),
+                ([[(3, 5)], [(3, 0)]], None), ([[(3, 0)], [(3, 5)]], None),
                 ([[(3, 5)], [(4, 6)]], None), ([[(0, 0)], [(0, 0)]], None), ([[(3, 5)]], None), ([[], []], None),
                 ([[(3, 5), (3, 6)], [(3, 5), (3, 6)]], None),
                 ([[(3, 5)], [(3, 6)]], self.apart(0, 1, 3)),
@@ -330,6 +354,7 @@ class Histories(unittest.TestCase):
                 ([worker, worker], [[[(3, 2)]], [[(3, 3)]]], None),
                 ([worker, worker], [[[(3, 2), (3, 3)]], [[]]], None),
                 ([worker, worker], [[[(3, 5)]], [[]]], None),
+                ([[(10**6, 10**9)]], [[[(10**6, 10**9 - 700), (10**6, 700)]]], None),
                 ([[(3, 0)], [(3, 0)]], [[[(3, 2)]], [[(3, 3)]]], None), ([worker], [[[(3, 0), (3, 4)]]], None),
                 ([worker], [[[(4, 2), (4, 2)]]], None), ([worker], [[[(3, 2), (4, 2)]]], None),
                 ([[(3, 6)]], [[[(3, half), (3, half + 6)]]], None), ([[(3, 6)]], [[[(3, half), (3, half + 7)]]], "0"),
