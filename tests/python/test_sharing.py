@@ -104,33 +104,42 @@ class Layouts(unittest.TestCase):
 
 class BothSides(unittest.TestCase):
     def test_places_that_agree(self):
-        """What shares memory in a receiver must share it in the same way in the trainer: each difference."""
-        part = Place("x", (3, 1), (1,), 4)
+        """What shares memory in a receiver must share it in the same way in the trainer, whose names are words of their
+        own: each difference."""
+        part = Place("root", (3, 1), (1,), 4)
         for mine, theirs, fits in (
-                ({}, {"y": part}, True), ({"y": Place("x")}, {"y": Place("x"), "x": Place("x")}, True),
-                ({"y": Place("x")}, {"y": Place("x", (3, 1), (3, 1), 0), "x": Place("x")}, False),
-                ({"y": Place("x")}, {"y": Place("z"), "x": Place("z")}, True),
-                ({"y": Place("x")}, {"y": Place("y"), "x": Place("x")}, False),
-                ({"y": part}, {"y": part, "x": Place("x")}, True),
-                ({"y": part}, {"y": part._replace(root="z"), "x": Place("z")}, True),
-                ({"y": part}, {"y": part._replace(root="z"), "x": Place("x")}, False),
-                ({"y": part}, {"y": part._replace(first=5), "x": Place("x")}, False),
-                ({"y": part}, {"y": part._replace(strides=(2,)), "x": Place("x")}, False),
-                ({"y": part}, {"y": part._replace(root_strides=(1, 3)), "x": Place("x")}, False),
-                ({"y": part}, {"y": Place("z", (9,), (1,), 14), "x": Place("z", (9,), (3, 1), 10)}, True),
-                ({"y": part._replace(first=4000)},
-                 {"y": Place("z", (9,), (1,), 5000), "x": Place("z", (9,), (3, 1), 1000)}, True),
-                ({"y": part}, {"y": Place("z", (9,), (1,), 15), "x": Place("z", (9,), (3, 1), 10)}, False),
-                ({"y": part}, {"y": Place("z", (9,), (1,), 6), "x": Place("z", (9,), (3, 1), 10)}, False),
-                ({"y": part}, {"y": Place("w", (9,), (1,), 14), "x": Place("z", (9,), (3, 1), 10)}, False),
-                ({"y": part}, {"y": Place("z", (9,), (2,), 14), "x": Place("z", (9,), (3, 1), 10)}, False),
-                ({"y": part}, {"y": Place("z", (9,), (1,), 14), "x": Place("z", (9,), (1, 3), 10)}, False)):
-            mine = {"x": Place("x"), **mine}
+                ({}, {"part": part}, True), ({"part": Place("root")}, {"part": Place("root"), "root": Place("root")},
+                                             True),
+                ({"part": Place("root")}, {"part": Place("root", (3, 1), (3, 1), 0), "root": Place("root")}, False),
+                ({"part": Place("root")}, {"part": Place("third"), "root": Place("third")}, True),
+                ({"part": Place("root")}, {"part": Place("part"), "root": Place("root")}, False),
+                ({"part": part}, {"part": part, "root": Place("root")}, True),
+                ({"part": part}, {"part": part._replace(root="third"), "root": Place("third")}, True),
+                ({"part": part}, {"part": part._replace(root="third"), "root": Place("root")}, False),
+                ({"part": part}, {"part": part._replace(first=5), "root": Place("root")}, False),
+                ({"part": part}, {"part": part._replace(strides=(2,)), "root": Place("root")}, False),
+                ({"part": part}, {"part": part._replace(root_strides=(1, 3)), "root": Place("root")}, False),
+                ({"part": part}, {"part": Place("third", (9,), (1,), 14), "root": Place("third", (9,), (3, 1), 10)},
+                 True),
+                ({"part": part._replace(first=4000)},
+                 {"part": Place("third", (9,), (1,), 5000), "root": Place("third", (9,), (3, 1), 1000)}, True),
+                ({"part": part}, {"part": Place("third", (9,), (1,), 15), "root": Place("third", (9,), (3, 1), 10)},
+                 False),
+                ({"part": part}, {"part": Place("third", (9,), (1,), 6), "root": Place("third", (9,), (3, 1), 10)},
+                 False),
+                ({"part": part}, {"part": Place("fourth", (9,), (1,), 14), "root": Place("third", (9,), (3, 1), 10)},
+                 False),
+                ({"part": part}, {"part": Place("third", (9,), (2,), 14), "root": Place("third", (9,), (3, 1), 10)},
+                 False),
+                ({"part": part}, {"part": Place("third", (9,), (1,), 14), "root": Place("third", (9,), (1, 3), 10)},
+                 False)):
+            mine = {"root": Place("root"), **mine}
+            theirs = {name: place._replace(root=f"{place.root} "[:-1]) for name, place in theirs.items()}
             if fits:
-                sharing.check_same(mine, {"x": Place("x"), "y": Place("y"), **theirs})
+                sharing.check_same(mine, {"root": Place("root"), "part": Place("part"), **theirs})
                 continue
-            with self.assertRaisesRegex(ValueError, "^y and x share memory in this model, but not in the one"):
-                sharing.check_same(mine, {"x": Place("x"), "y": Place("y"), **theirs})
+            with self.assertRaisesRegex(ValueError, "^part and root share memory in this model, but not in the one"):
+                sharing.check_same(mine, {"root": Place("root"), "part": Place("part"), **theirs})
 
 
 if __name__ == "__main__":

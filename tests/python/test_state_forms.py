@@ -199,6 +199,8 @@ class Ranks(unittest.TestCase):
             self.assertEqual(self.needed(given, 700, size, None), found)
         with self.assertRaisesRegex(ValueError, "^the state of rank 700 is given twice$"):
             self.needed(saved + again(saved[700:701]), 3, 1000, None)
+        with self.assertRaisesRegex(ValueError, "and those of ranks 700 are missing$"):
+            self.needed(saved[:700] + saved[701:], 3, 999, None)
         with self.assertRaisesRegex(ValueError, "^the state of rank 700 is needed$"):
             self.needed(saved[:700], 700, 1000, None)
         counts = [{"rank": rank, "traffic": {"sent": 1}} for rank in range(1000)]
@@ -355,6 +357,7 @@ class Histories(unittest.TestCase):
                 ([worker, worker], [[[(3, 2), (3, 3)]], [[]]], None),
                 ([worker, worker], [[[(3, 5)]], [[]]], None),
                 ([[(10**6, 10**9)]], [[[(10**6, 10**9 - 700), (10**6, 700)]]], None),
+                ([[(10**6, 10**9)]], [[[(10**6, 10**9 - 700), (10**6, 701)]]], "0"),
                 ([[(3, 0)], [(3, 0)]], [[[(3, 2)]], [[(3, 3)]]], None), ([worker], [[[(3, 0), (3, 4)]]], None),
                 ([worker], [[[(4, 2), (4, 2)]]], None), ([worker], [[[(3, 2), (4, 2)]]], None),
                 ([[(3, 6)]], [[[(3, half), (3, half + 6)]]], None), ([[(3, 6)]], [[[(3, half), (3, half + 7)]]], "0"),
@@ -363,8 +366,8 @@ class Histories(unittest.TestCase):
                 ([[(3, 5), (3, 8)]] * 2, [[[(3, 2)], [(3, 4)]], [[(3, 3)], [(3, 4)]]], None),
                 ([[(3, 5), (3, 8)]] * 2, [[[(3, 2)], [(3, 4)]], [[(3, 3)], [(3, 5)]]], "0")):
             self.assertEqual(compared(pushing, servers), words and (
-                f"the states of rank {words} and of the servers are not of one run: before step 3 it got other "
-                f"answers than they gave{self.END}"))
+                f"the states of rank {words} and of the servers are not of one run: before step "
+                f"{pushing[0][0][0]} it got other answers than they gave{self.END}"))
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@
 """The pool of threads itself: who gets one, in which thread calls are made, what is left of a job, and that threads
 outlive what they do."""
 import gc
+import subprocess
+import sys
 import threading
 import time
 import unittest
@@ -32,6 +34,7 @@ class Pools(unittest.TestCase):
         pool = _parallel.threads_of(2)
         self.assertIs(_parallel.threads_of(2), pool)
         self.assertIs(_parallel.threads_of(2, 8192), pool)
+        self.assertIs(_parallel.threads_of(2, 8193), pool)
         self.assertIsNot(_parallel.threads_of(3), pool)
         self.assertEqual((pool._count, _parallel.threads_of(2**16 - 1)._count), (2, 2**16 - 1))
         for count, values in (None, 1 << 20), (0, 1 << 20), (1, 1 << 20), (2, 8191), (2, 0):
@@ -45,17 +48,26 @@ class Pools(unittest.TestCase):
 
     def test_how_many_are_started(self):
         """As many as the pool has, once, and again after a fork."""
-        pool = _parallel.Threads(THREADS)
-        with mock.patch("_thread.start_new_thread") as start:
-            self.assertTrue(pool._start() and pool._start())
-            self.assertEqual(start.call_count, THREADS)
-            pool._forget()
-            pool._start()
-            self.assertEqual(start.call_count, 2 * THREADS)
-            start.side_effect = RuntimeError
-            pool._forget()
-            self.assertFalse(pool._start())
-        del _parallel._STARTED[-2 * THREADS:]  # which were none
+        for count in 1, 2, THREADS, 300:
+            pool = _parallel.Threads(count)
+            with mock.patch("_thread.start_new_thread") as start, mock.patch.object(_parallel, "_STARTED",
+                                                                                    []) as started:
+                start.side_effect = count * [None] + [AssertionError]
+                self.assertTrue(pool._start() and pool._start())
+                self.assertEqual((start.call_count, len(started)), (count, count))
+                pool._forget()
+                start.side_effect = [None, RuntimeError]  # the system has no more: those that there are do the work
+                self.assertTrue(pool._start())
+                pool._forget()
+                start.side_effect = RuntimeError
+                self.assertFalse(pool._start())
+                self.assertEqual(len(started), count + 1)
+
+    def test_calls_that_end_for_themselves(self):
+        """They take one thread besides that of the caller, whatever they do."""
+        with mock.patch.object(_parallel, "_pool") as pool:
+            _parallel.uninterrupted(pow, 2, 3)
+        self.assertEqual(pool.mock_calls, [mock.call(1), mock.call().call(pow, 2, 3)])
 
     def test_each_thread_for_itself(self):
         """From the main thread a call is made in the pool, from any other thread, and while the interpreter ends, in
@@ -163,19 +175,33 @@ class Jobs(unittest.TestCase):
         self.assertEqual(max(most), THREADS)
 
 
+LATE = """
+import atexit, time
+atexit.register(lambda: print(time.monotonic() - end))  # comes last
+from threelc import _parallel
+_parallel._LONGEST = 0.5
+_parallel._STARTED.append(None)  # a thread that never begins
+end = time.monotonic()
+"""
+
+
 class Ends(unittest.TestCase):
     def test_threads_that_have_not_begun(self):
         """The interpreter's end waits for them, not for ever, and not if all have."""
-        for begun, later, longest, least, most in ((1, False, 20, 0, 10), (0, True, 20, 0.05, 10),
-                                                   (0, False, 0.1, 0.1, 10)):
+        for started, begun, later, longest, least in (
+                (1, 1, False, 20, 0), (300, 300, False, 20, 0), (1, 0, True, 20, 0.05), (1, 0, False, 0.1, 0.1)):
             entries = [None] * begun
-            with mock.patch.multiple(_parallel, _STARTED=[None], _BEGUN=entries, _LONGEST=longest):
+            with mock.patch.multiple(_parallel, _STARTED=[None] * started, _BEGUN=entries, _LONGEST=longest):
                 if later:
                     threading.Timer(0.05, lambda entries=entries: entries.append(None)).start()
                 start = time.monotonic()
                 _parallel._let_threads_begin()
-                self.assertTrue(least - 0.01 <= time.monotonic() - start < most, (begun, later))
+                self.assertTrue(least - 0.01 <= time.monotonic() - start < 10, (started, begun))
         self.assertEqual(_parallel._LONGEST, 1.0)
+
+    def test_the_end_of_an_interpreter(self):
+        done = subprocess.run([sys.executable, "-c", LATE], check=True, capture_output=True, text=True)
+        self.assertGreater(float(done.stdout), 0.5)
 
 
 if __name__ == "__main__":

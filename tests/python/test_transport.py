@@ -185,6 +185,21 @@ class Messages(Talks):
                     self.assertTrue(str(error).startswith(f"rank {rank} sends {words[0]} where rank {1 - rank} sends "
                                                           f"{words[1].replace(' bytes', '')}: all ranks"))
 
+    def test_what_comes_first(self):
+        """For each rank a number of 64 bits: the length of what follows, and in the lower two bits what it is. Ranks of
+        other releases read it."""
+        calls = (lambda one: one.all_to_all([memoryview(bytes(5)), memoryview(bytes(300))]), [5 << 2, 300 << 2]), (
+            lambda one: one.all_reduce(torch.ones(3)), [12 << 2 | 1] * 2), (
+            lambda one: one.all_reduce(torch.sparse_coo_tensor([[1]], [1.0], (9,))), [12 << 2 | 2] * 2)
+        for call, words in calls:
+            one, seen = Transport(Group(Network(2), 5, 0)), []
+            with mock.patch.object(one, "_all_to_all_single",
+                                   lambda target, source, *sizes, seen=seen: seen.append((source, sizes)) or 1 / 0):
+                with self.assertRaises(ZeroDivisionError):
+                    call(one)
+            (source, sizes), = seen
+            self.assertEqual((source.tolist(), source.dtype, sizes), (words, torch.int64, (None, None)))
+
     def test_copies(self):
         self.assertEqual(copied_bytes(memoryview(b"")).tolist(), [])
         memory = bytearray(b"abc")
