@@ -50,8 +50,8 @@ class Pools(unittest.TestCase):
         """As many as the pool has, once, and again after a fork."""
         for count in 1, 2, THREADS, 300:
             pool = _parallel.Threads(count)
-            with mock.patch("_thread.start_new_thread") as start, mock.patch.object(_parallel, "_STARTED",
-                                                                                    []) as started:
+            with mock.patch("_thread.start_new_thread") as start, \
+                    mock.patch.object(_parallel, "_STARTED", []) as started:
                 start.side_effect = count * [None] + [AssertionError]
                 self.assertTrue(pool._start() and pool._start())
                 self.assertEqual((start.call_count, len(started)), (count, count))
