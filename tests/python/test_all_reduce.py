@@ -5,6 +5,7 @@ import logging
 import os
 import signal
 import threading
+import time
 import warnings
 from datetime import timedelta
 from unittest import mock
@@ -57,6 +58,14 @@ def timeouts(rank, world):
     other = dist.new_group(backend="gloo", timeout=timedelta(seconds=47))
     return [timeout_of(group) for group in (dist.distributed_c10d._get_default_group(), Transport().group,
                                             Transport(like=other).group)]
+
+
+def given_up(rank, world):
+    """Rank 1 closes its connections: what rank 0 hears, and how long each call takes."""
+    one = Transport()
+    start = time.monotonic()
+    said = one.abort() if rank else attempt(one.all_gather, memoryview(b"x"))[:2]
+    return said, time.monotonic() - start
 
 
 def summed(rank, world):
@@ -220,6 +229,13 @@ class AllReduce(Refusals):
         """They are those of the groups of a training."""
         default, own = timedelta(seconds=33), timedelta(seconds=47)
         self.assertEqual(CLUSTER.run(2, timeouts, timeout=33), 2 * [[default, default, own]])
+
+    def test_a_rank_that_gives_up(self):
+        """gloo gets a moment to let go of tensors before the exception comes, and before a group is closed."""
+        ((kind, words), waited), (_, closed) = CLUSTER.run(2, given_up)
+        self.assertEqual(kind, "RuntimeError")
+        self.assertRegex(words, r"^rank 0 lost rank 1 [0-9.]+ s after an exchange began .* Gloo says: ")
+        self.assertTrue(0.05 <= waited < 20 and 0.2 <= closed < 20, (waited, closed))
 
     def test_sums(self):
         self.assertEqual(CLUSTER.run(2, summed), 2 * [(6, 3 * [4.0])])

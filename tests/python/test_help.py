@@ -3,12 +3,38 @@
 import builtins
 import dataclasses
 import importlib
+import inspect
 import pydoc
 import re
 import unittest
 from pathlib import Path
 
 import threelc
+
+
+# Calls with options, which are keywords, and things whose fields users may name; by module.
+SIGNATURES = {
+    "threelc.delta": (
+        "apply(frame, weights, *, dtype=None, check_result=False, threads=None)",
+        "apply_range(frame, base, out, *, n, first, dtype=None, threads=None)", "bound(n, dtype)",
+        "changes(frame, *, first=0, end=None)", "check(frame, weights, *, dtype=None, threads=None)",
+        "compress(base, next, *, dtype=None, digests=True, block_digests=False, threads=None)",
+        "compress_into(base, next, out, *, dtype=None, digests=True, block_digests=False, threads=None)",
+        "digest(weights, *, dtype=None, threads=None)", "fold(frames, *, threads=None)",
+        "from_changes(positions, before, after, n, *, dtype=None, digests=None, threads=None)", "inspect(frame)",
+        "peek(frame)", "repair(frame, weights, *, dtype=None, threads=None)", "Changes(positions, values, are_values)",
+        "Repaired(at_result, at_base, between)"),
+    "threelc.weights": (
+        "Entry(number, name, dtype, shape, n, view, frame_len, has_base, base_digest, result_digest)",
+        "Info(trainer, sequence, full, count, size, base_digest, result_digest, frame_max)",
+        "Reader(source, *, threads=None)", "View(root, root_strides=None, strides=(), first=0)",
+        "Writer(sink, *, trainer, sequence, count, note=b'')", "check_order(trainer, sequence, full, heard)",
+        "Reader.apply(self, arrays)", "Reader.copy_view(self, entry, values, out)", "Reader.frame(self, entry)",
+        "Writer.add(self, name, frame, shape)", "Writer.add_view(self, name, dtype, shape, view)"),
+    "threelc.torch": (
+        "WeightSync(model, *, threads=None)", "WeightSync.publish(self, *, full=False)",
+        "WeightSync.publish_to(self, file, *, full=False)", "WeightSync.pieces(self, *, full=False)",
+        "WeightSync.receive(self, message, *, strict=True)", "WeightSync.load_state_dict(self, state)")}
 
 
 def lines(thing):
@@ -41,6 +67,23 @@ class Help(unittest.TestCase):
         whole = re.sub(r"\(\s+", "(", "\n".join(lines(threelc)))  # Python 3.13 breaks long signatures
         for words in ("compress(self, gradient", "decompress(frame", "codec_bound(codec", "itemsize"):
             self.assertIn(words, whole)
+
+    def test_signatures(self):
+        """How calls of deltas and weights are made, which programs rely on."""
+        for module, calls in SIGNATURES.items():
+            try:
+                here = importlib.import_module(module)
+            except ImportError as error:
+                self.assertIn("torch", str(error))
+                continue
+            for call in calls:
+                thing = here
+                for part in call[:call.index("(")].split("."):
+                    thing = getattr(thing, part)
+                found = inspect.signature(thing)
+                bare = [each.replace(annotation=each.empty) for each in found.parameters.values()]
+                self.assertEqual(str(found.replace(parameters=bare, return_annotation=found.empty)),
+                                 call[call.index("("):], call)
 
     def test_exceptions(self):
         """Those that the package names are there."""

@@ -135,7 +135,7 @@ class WeightSync:
         for name, dtype in dtypes.items():
             yield
             if self._unfinished is not unfinished:
-                raise RuntimeError("another message has been begun, so this one cannot go on")
+                raise RuntimeError("another message has been begun, or a state loaded, so this one cannot go on")
             if found[name].root != name:
                 writer.add_view(name, weight_dtype_of(dtype), shapes[name], view_of(found[name], number))
                 continue
@@ -271,7 +271,7 @@ class WeightSync:
                 raise ValueError(f"this state of WeightSync is damaged: {trainer!r}, {sequence} is no trainer with the "
                                  "number of a message")
         self._trainer, self._sequence = state["trainer"], state["sequence"]
-        self._unfinished.clear()
+        self._unfinished = set()
         self._published = {plain(name): tensor for name, tensor in state["published"].items()}
         self._lent = set(self._published)
         self._heard = None if heard is None else (heard[0], heard[1])
