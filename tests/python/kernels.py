@@ -152,7 +152,9 @@ def drawn(codec, seed):
     n = draw.choice((0, 1, draw.randint(2, 40), draw.randint(41, 6000), draw.randint(6001, 20000),
                      draw.choice((1024, 4096, 5120)) * draw.randint(1, 3) + draw.randint(-1, 1)))
     if codec == RANDOM:
-        codec = codec.format(draw.choice((1, 1.5, 1.999)), draw.choice((draw.randint(1, 40), draw.randint(41, 9000))))
+        block = draw.choice((draw.randint(1, 40), draw.randint(41, 9000)))
+        codec = codec.format(draw.choice((1, 1.5, 1.999)), block)
+        n -= draw.choice((0, n % block))  # so that the last block is whole
     dtype = draw.choice(tuple(DTYPES.values()))
     shapes = [SHAPES[draw.choice(tuple(SHAPES))] for _ in range(2)]
     gradient = shapes[0](torch.randn(n)).clamp(-6e4, 6e4).to(dtype)

@@ -139,6 +139,17 @@ class Kernels(unittest.TestCase):
             for seed in range(5):
                 kernels.trial(codec, 10 * i + seed)
 
+    def test_edges(self):
+        """Sizes about those of programs, and blocks of which the last one is whole, or has one value."""
+        torch.manual_seed(7)
+        values, quartic = ternary.TILE, 5 * ternary.QUARTIC_TILE
+        cases = [("3lc", size + more) for size in (values, quartic) for more in (-1, 0, 1)]
+        cases += [(kernels.RANDOM.format(1.5, block), 2 * block + more)
+                  for block in (1, 5, 6, 64, values, values + 1, quartic + 1) for more in (0, 1)]
+        for codec, n in cases:
+            with self.subTest(f"{codec}, {n} values"):
+                kernels.compare(codec, torch.zeros(n), torch.randn(n))
+
     def test_values_that_are_not_finite(self):
         """NaN is above infinity, and both above all numbers, also in blocks whose other values are large."""
         for codec in ("3lc", "ternary:block=7+quartic"):
@@ -175,15 +186,21 @@ class Kernels(unittest.TestCase):
         self.assertEqual(quartic[first:].tolist(), [full] * (length - first - 4) + [full - 2] * 4)
 
     def test_launches(self):
-        """Products and sums stay apart; a tensor without values needs no program."""
-        for n in (1, 0):
-            x, kernel = torch.ones(n), mock.MagicMock()
+        """Programs are full, but for those at the end; products and sums stay apart; no values, no program."""
+        x = torch.ones(20000)
+        large, small = ((1, 4096), (1, 1024)), ((512, 8), (512, 2))
+        for n, block, grids, tiles in ((20000, 0, (5, 4), large), (1, 7, (1, 1), large), (20000, 7, (6, 6), small),
+                                       (20000, 5001, (8, 4), large), (0, 0, (), ())):
+            kernel = mock.MagicMock()
             with mock.patch.multiple(ternary, _maxima=kernel, _quantize=kernel, _decode=kernel):
-                ternary.maxima(x, x, 0, x)
-                ternary.quantize(x, x, 0, x, x, x)
-                ternary.decode(x, x, 0, x)
-            calls = kernel.__getitem__.return_value.call_args_list
-            self.assertEqual([call.kwargs["enable_fp_fusion"] for call in calls], [False] * 3 * n)
+                ternary.maxima(x[:n], x[:n], block, x)
+                ternary.quantize(x[:n], x[:n], block, x, x, x)
+                ternary.decode(x, x, block, x[:n])
+            self.assertEqual([call.args[0] for call in kernel.__getitem__.call_args_list],
+                             [(grid,) for grid in grids + grids[1:]])
+            calls = [call.kwargs for call in kernel.__getitem__.return_value.call_args_list]
+            self.assertEqual(calls, [{"ROWS": rows, "COLUMNS": columns, "enable_fp_fusion": False}
+                                     for rows, columns in tiles + tiles[1:]])
 
     def test_sweeps(self):
         """Two: each value is read twice and written once. Torch operations make more than three times as many bytes."""
