@@ -22,7 +22,7 @@ endif()
 foreach(_threelc_component IN LISTS threelc_FIND_COMPONENTS)
   if(threelc_FIND_REQUIRED_${_threelc_component} AND NOT threelc_${_threelc_component}_FOUND)
     set(threelc_FOUND FALSE)
-    set(threelc_NOT_FOUND_MESSAGE "threelc was installed without the component ${_threelc_component}. There is only mpi, \
-the module for MPI: meson -Dmpi=enabled or cmake -DTHREELC_MPI=ON builds it.")
+    string(CONCAT threelc_NOT_FOUND_MESSAGE "threelc was installed without the component ${_threelc_component}. There is "
+      "only mpi, the module for MPI: meson -Dmpi=enabled or cmake -DTHREELC_MPI=ON builds it.")
   endif()
 endforeach()

@@ -3,8 +3,8 @@
 # The library in one file compiles without flags and warnings, with every compiler that is here: of this machine, of
 # others, of zig. The golden vectors pass with it, and examples print what NAME.txt says, on whatever runs here.
 # amalgamation.sh SOURCE_ROOT FILE; ZIG in the environment is a command.
-# With TLC_TEST_QUICK=1 without the compilers of rows of tests/matrix that CI has, and zig links for macOS alone: for the
-# others it would first compile a C library, which takes minutes.
+# With TLC_TEST_QUICK=1 without the compilers of other rows of tests/matrix that CI has, and zig links for macOS alone:
+# for other systems it would first compile a C library, which takes minutes.
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1 file=$2

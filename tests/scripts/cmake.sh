@@ -79,7 +79,7 @@ install_to subdirectory without
 mkdir component
 for component in mpi mpl; do
   project component "find_package(threelc REQUIRED COMPONENTS $component)"
-  ! cmake -S component -B component/build -DCMAKE_PREFIX_PATH="$work/without" >log 2>&1 &&
+  ! cmake -S component -B component/build -DSOURCE="$work/reduced.c" -DCMAKE_PREFIX_PATH="$work/without" >log 2>&1 &&
     tr -s ' \n' ' ' <log | grep -q "without the component $component. There is only mpi" ||
     { cat log; echo "find_package with the component $component"; exit 1; }
 done
