@@ -101,7 +101,8 @@ C
       -I"$root/include" "$@" -c <../../sources)
   }
   compile -DTLC_BUILD_DLL
-  $mingw-gcc -shared windows/objects/*.o -o windows/threelc.dll -Wl,--out-implib,windows/threelc.dll.a
+  # wine does not find libgcc's DLL
+  $mingw-gcc -shared -static-libgcc windows/objects/*.o -o windows/threelc.dll -Wl,--out-implib,windows/threelc.dll.a
   mapfile -t headers < <(printf '%s\n' "$root"/include/threelc/*.h | grep -v '/mpi\.h$')
   sed -n 's/^TLC_API .*[ *]\(tlc_[a-z0-9_]*\)(.*/\1/p' "${headers[@]}" | sort >declared
   exports() { # DLL
