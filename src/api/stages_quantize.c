@@ -323,10 +323,10 @@ static tlc_status decode_payload(const tlc_stage *stage, const double *params, c
     return TLC_OK;
 }
 
-/* The parameter p of a sparse quantizer, its first one. */
+/* The parameter p of a sparse quantizer, its first one. A stage that is not built has no parameters. */
 static double fraction_of(const tlc_stage *stage, double p)
 {
-    return p != 0 ? p : stage->params[0].fallback;
+    return p != 0 || !tlc_stage_built(stage) ? p : stage->params[0].fallback;
 }
 
 tlc_status tlc_topk_encode(const float *x, size_t n, const tlc_topk_params *params, void *dst, size_t cap,

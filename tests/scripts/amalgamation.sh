@@ -2,52 +2,43 @@
 # SPDX-License-Identifier: MIT
 # The library in one file compiles without flags and warnings, with every compiler that is here: of this machine, of
 # others, of zig. The golden vectors pass with it, and examples print what NAME.txt says, on whatever runs here.
-# amalgamation.sh SOURCE_ROOT FILE
+# amalgamation.sh SOURCE_ROOT FILE; ZIG in the environment is a command.
+# With TLC_TEST_QUICK=1 without the compilers of other rows of tests/matrix that CI has, and zig links for macOS alone:
+# for other systems it would first compile a C library, which takes minutes.
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1 file=$2
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
-export WINEPREFIX=$work/wine WINEDEBUG=-all
+export WINEDEBUG=-all
 cp -r "$file" "$(dirname "$file")/threelc" "$work"
 cd "$work"
 
-# compiles WHAT RUNNER COMPILER...: the file, and examples, which run if there is a runner
+# compiles FOLDER RUNNER COMPILER: the file, in a new folder, and examples. RUNNER is the command that runs these, or
+# "linked" where nothing does, or "compiled" where they are not even linked.
 compiles() {
-  local what=$1 runner=$2 example
-  shift 2
-  "$@" -c threelc.c -o threelc.o >log 2>&1 && [[ ! -s log ]] || { echo "$what:"; cat log; exit 1; }
-  for example in context delta server; do
-    "$@" -I. "$root/tests/examples/$example.c" threelc.o -o "$example.exe" -lm >log 2>&1 ||
-      { echo "$what: $example.c:"; cat log; exit 1; }
-    [[ $runner != no ]] || continue
-    $runner ./"$example.exe" | tr -d '\r' | diff "$root/tests/examples/$example.txt" - ||
-      { echo "$what: $example.c prints something else"; exit 1; }
-  done
-  echo "# $what: $([[ $runner != no ]] && echo ran || echo linked)"
-}
-runner() { # PROGRAM ARGUMENTS...: what runs programs of another machine, or "no"
-  if [[ -x $(command -v "$1") ]]; then echo "$*"; else echo no; fi
-}
-
-# shellcheck disable=SC2086 # CC may hold options
-compiles "$CC" '' $CC
-tests=("$root"/tests/{codec/test_vectors,support/{guard,main,places,records,support}}.c)
-# shellcheck disable=SC2086
-$CC -D_GNU_SOURCE -I"$root/include" -o vectors "${tests[@]}" threelc.o -lcmocka -lm
-./vectors "$root/tests/vectors" >log 2>&1 || { cat log; exit 1; }
-
-while read -r compiler runner; do
-  [[ -x $(command -v "$compiler") ]] || { echo "# no $compiler"; continue; }
+  local what=${3/#*ziglang /zig } runner=$2 example
+  mkdir "$1"
+  cd "$1"
   # shellcheck disable=SC2086 # a command
-  compiles "$compiler" "$([[ $runner ]] && runner $runner)" "$compiler"
-done <<'END'
-clang
-x86_64-w64-mingw32-gcc /usr/lib/wine/wine64
-aarch64-linux-gnu-gcc qemu-aarch64 -L /usr/aarch64-linux-gnu
-s390x-linux-gnu-gcc qemu-s390x -L /usr/s390x-linux-gnu
-musl-gcc
-END
+  $3 -c ../threelc.c -o threelc.o >log 2>&1 && [[ ! -s log ]] || { echo "$what:"; cat log; return 1; }
+  [[ $runner != compiled ]] || { echo "# $what: compiled"; return; }
+  for example in context delta server; do
+    # shellcheck disable=SC2086
+    $3 -I.. "$root/tests/examples/$example.c" threelc.o -o "$example.exe" -lm >log 2>&1 ||
+      { echo "$what: $example.c:"; cat log; return 1; }
+    [[ $runner != linked ]] || continue
+    WINEPREFIX=$PWD/wine $runner "./$example.exe" | tr -d '\r' | diff "$root/tests/examples/$example.txt" - ||
+      { echo "$what: $example.c prints something else"; return 1; }
+  done
+  echo "# $what: $([[ $runner != linked ]] && echo ran || echo linked)"
+}
+
+(compiles native '' "$CC")
+tests=("$root"/tests/{codec/test_vectors,support/{guard,main,places,records,support}}.c)
+# shellcheck disable=SC2086 # CC may hold options
+$CC -D_GNU_SOURCE -I"$root/include" -o vectors "${tests[@]}" native/threelc.o -lcmocka -lm
+./vectors "$root/tests/vectors" >log 2>&1 || { cat log; exit 1; }
 
 # For MSVC's ABI, with stand-ins for the headers of its C library: clang compiles, and nothing links.
 if command -v clang >/dev/null; then
@@ -67,16 +58,35 @@ if command -v clang >/dev/null; then
   echo "# clang --target=x86_64-pc-windows-msvc: compiled"
 fi
 
-zig=${ZIG-}
-[[ $zig ]] || zig=$(command -v zig) || { echo "# no zig"; exit 0; }
-while read -r target runner; do
-  # shellcheck disable=SC2086 # commands
-  compiles "zig cc -target $target" "$([[ $runner ]] && runner $runner)" $zig cc -target "$target"
+attempts=() # RUNNER|COMPILER
+try() { # COMPILER RUNNER: with a runner that is not here programs are only linked
+  [[ ! $2 || $2 == compiled || -x $(command -v "${2%% *}") ]] || set -- "$1" linked
+  attempts+=("$2|$1")
+}
+while read -r compiler runner; do
+  [[ ! ${TLC_TEST_QUICK-} || ! $runner ]] || continue
+  if [[ -x $(command -v "$compiler") ]]; then try "$compiler" "$runner"; else echo "# no $compiler"; fi
 done <<'END'
+clang
+musl-gcc
+x86_64-w64-mingw32-gcc /usr/lib/wine/wine64
+aarch64-linux-gnu-gcc qemu-aarch64 -L /usr/aarch64-linux-gnu
+s390x-linux-gnu-gcc qemu-s390x -L /usr/s390x-linux-gnu
+END
+zig=${ZIG:-$(command -v zig)} || echo '# no zig'
+[[ ! $zig ]] || while read -r target runner; do
+  [[ ! ${TLC_TEST_QUICK-} || $target == *-macos ]] || runner=compiled
+  try "$zig cc -target $target" "$runner"
+done <<'END'
+x86_64-macos linked
+aarch64-macos linked
 x86_64-linux-musl
 aarch64-linux-musl qemu-aarch64
 x86_64-windows-gnu /usr/lib/wine/wine64
-aarch64-windows-gnu no
-x86_64-macos no
-aarch64-macos no
+aarch64-windows-gnu linked
 END
+
+export -f compiles
+export root
+printf '%s\0' "${attempts[@]}" | xargs -0 -P "$(nproc)" -I {} bash -euo pipefail -c \
+  'attempt=$1; compiles "$BASHPID" "${attempt%%|*}" "${attempt#*|}"' bash {}

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: MIT
 # src/CMakeLists.txt builds the sources that meson builds. A project takes the library by FetchContent or
 # add_subdirectory, shared or static, whole or reduced, or installed, and its program prints what the example says.
+# find_package refuses the component mpi where it was not built.
 # cmake.sh SOURCE_ROOT BUILD_ROOT WHOLE: tests/api/reduced.c with the whole library
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -62,11 +63,24 @@ builds subdirectory "$work/reduced.c" '-DTHREELC_CODECS=3lc;raw' '-DTHREELC_ISAS
 subdirectory/build/app >reduced.log
 # shellcheck disable=SC2086 # CC may hold options
 $CC -I"$root/include" "$root/tests/api/reduced.c" subdirectory/build/threelc/libthreelc.a -lm -o reduced
-./reduced && diff <(./reduced 3lc raw) <("$whole" 3lc raw)
+./reduced
+diff <(./reduced 3lc raw) <("$whole" 3lc raw)
 
-cmake --install fetch/build --prefix "$work/prefix" >log 2>&1 || { cat log; exit 1; }
-project installed 'find_package(threelc 0.5 REQUIRED)'
+install_to() { # FOLDER PREFIX
+  cmake --install "$1/build" --prefix "$work/$2" >log 2>&1 || { cat log; exit 1; }
+}
+install_to fetch prefix
+project installed "find_package(threelc 0.5 REQUIRED ${program:+COMPONENTS mpi})"
 echo "${program-}" >>installed/CMakeLists.txt
 builds installed "$root/tests/examples/context.c" -DCMAKE_PREFIX_PATH="$work/prefix"
 prints installed
 prints_mpi installed
+
+install_to subdirectory without
+mkdir component
+for component in mpi mpl; do
+  project component "find_package(threelc REQUIRED COMPONENTS $component)"
+  ! cmake -S component -B component/build -DSOURCE="$work/reduced.c" -DCMAKE_PREFIX_PATH="$work/without" >log 2>&1 &&
+    tr -s ' \n' ' ' <log | grep -q "without the component $component. There is only mpi" ||
+    { cat log; echo "find_package with the component $component"; exit 1; }
+done

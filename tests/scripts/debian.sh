@@ -55,4 +55,6 @@ threelc.decompress(threelc.Context(len(values), "3lc:s=1.5").compress(values), o
 assert list(out[:4]) == [0, -3, 0, 0], out[:4]' "$version"
 head -c 4096 "$root/README.md" >old
 tr a b <old >new
-"$prefix/bin/tlc-delta" make old new delta && "$prefix/bin/tlc-delta" apply delta old got && cmp new got
+"$prefix/bin/tlc-delta" make old new delta
+"$prefix/bin/tlc-delta" apply delta old got
+cmp new got

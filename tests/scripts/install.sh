@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
 # Installs into a temporary prefix and builds tests/examples against it in the ways that users do: pkg-config, shared
-# and static; CMake's find_package. They must print what NAME.txt says. C++ programs link with all public functions. The
-# C++ headers are installed.
+# and static; CMake's find_package, whose component mpi is there if the module for MPI is. They must print what NAME.txt
+# says. C++ programs link with all public functions. The C++ headers are installed.
 # install.sh SOURCE_ROOT BUILD_ROOT
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -59,7 +59,10 @@ cp context.c verbatim/example.c
   diff context.txt got || { echo "README.md: $line"; exit 1; }
 
 # The example with MPI, if the module for it was built.
+components='' mpi_program=''
 if pkg-config --exists threelc-mpi; then
+  components='COMPONENTS mpi'
+  mpi_program="add_executable(mpi $root/tests/examples/mpi.c)"$'\n''target_link_libraries(mpi PRIVATE threelc::mpi)'
   read -ra mpi_flags < <(pkg-config --cflags --libs threelc-mpi) # MPI was not moved, so its prefix stays
   $CC -Wall -Wextra -Werror "${cflags[@]}" mpi.c "${shared_flags[@]}" "${mpi_flags[@]}" -o mpi
   line=$(grep -o '`mpicc example\.c [^`]*`' "$root/README.md" | tr -d '`')
@@ -108,17 +111,27 @@ if command -v cmake >/dev/null; then
   cat >CMakeLists.txt <<CMAKE
 cmake_minimum_required(VERSION 3.16)
 project(examples C)
-find_package(threelc 0.5 REQUIRED)
+find_package(threelc 0.5 REQUIRED $components)
 foreach(example ${examples[*]})
   add_executable(\${example} \${example}.c)
   target_link_libraries(\${example} PRIVATE threelc::threelc)
 endforeach()
+$mpi_program
 CMAKE
   compiler=${CC#ccache }
-  cmake -G Ninja -S . -B cmake-build -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${compiler%% *}" \
-    -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1 &&
-    cmake --build cmake-build >>log 2>&1 || { cat log; exit 1; }
+  configure() { # FOLDER
+    cmake -G Ninja -S . -B "$1" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${compiler%% *}" \
+      -DCMAKE_C_FLAGS="${cflags[*]}" >log 2>&1
+  }
+  configure cmake-build && cmake --build cmake-build >>log 2>&1 || { cat log; exit 1; }
   print_what_they_say cmake-build LD_LIBRARY_PATH="$libdir"
+  if [[ $components ]]; then
+    LD_LIBRARY_PATH=$libdir mpiexec -n 4 cmake-build/mpi | diff mpi.txt - ||
+      { echo "the program with threelc::mpi prints something else"; exit 1; }
+    rm "$libdir"/libthreelc-mpi.* # as with packages that divide the two
+    ! configure cmake-without && tr -s ' \n' ' ' <log | grep -q 'without the component mpi' ||
+      { cat log; echo 'find_package with the component mpi, which is not there'; exit 1; }
+  fi
   echo 'include(${FILE})
 message("${PACKAGE_VERSION_COMPATIBLE}")' >version.cmake
   for asked in 0.5=TRUE 0.5.0=TRUE 0.5.1=TRUE 0.4=FALSE 0.4.1=FALSE 0.2.1=FALSE \

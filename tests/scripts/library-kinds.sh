@@ -66,11 +66,15 @@ for kind in "${kinds[@]}"; do
     printf '%s\n' 'cmake_minimum_required(VERSION 3.16)' 'project(app C)' 'find_package(threelc REQUIRED)' \
       "add_executable(app $root/tests/examples/context.c)" 'target_link_libraries(app PRIVATE threelc::threelc)' \
       >"app-$kind/CMakeLists.txt"
+    [[ ${#libraries[@]} == 1 ]] || printf '%s\n' "add_executable(mpi $root/tests/examples/mpi.c)" \
+      'target_link_libraries(mpi PRIVATE threelc::mpi)' >>"app-$kind/CMakeLists.txt"
     compiler=${CC#ccache }
     cmake -S "app-$kind" -B "app-$kind/build" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_C_COMPILER="${compiler%% *}" \
       >log 2>&1 && cmake --build "app-$kind/build" >>log 2>&1 || { cat log; exit 1; }
     "app-$kind/build/app" | diff "$root/tests/examples/context.txt" - ||
       fail "$kind: the program of CMake prints something else"
+    [[ ${#libraries[@]} == 1 ]] || mpiexec -n 4 "app-$kind/build/mpi" | diff "$root/tests/examples/mpi.txt" - ||
+      fail "$kind: the program of CMake with threelc::mpi prints something else"
     [[ $kind != static ]] || diff <(pkg-config --libs-only-l threelc | grep -o -- '-l[^ ]*' | grep -v threelc | sort) \
       <(grep -o -- ' -l[^ ]*' "app-$kind/build/CMakeFiles/app.dir/link.txt" | tr -d ' ' | sort) ||
       fail "$kind: pkg-config (<) and CMake (>) link other libraries"
@@ -97,7 +101,8 @@ C
       -I"$root/include" "$@" -c <../../sources)
   }
   compile -DTLC_BUILD_DLL
-  $mingw-gcc -shared windows/objects/*.o -o windows/threelc.dll -Wl,--out-implib,windows/threelc.dll.a
+  # wine does not find libgcc's DLL
+  $mingw-gcc -shared -static-libgcc windows/objects/*.o -o windows/threelc.dll -Wl,--out-implib,windows/threelc.dll.a
   mapfile -t headers < <(printf '%s\n' "$root"/include/threelc/*.h | grep -v '/mpi\.h$')
   sed -n 's/^TLC_API .*[ *]\(tlc_[a-z0-9_]*\)(.*/\1/p' "${headers[@]}" | sort >declared
   exports() { # DLL

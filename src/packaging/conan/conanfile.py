@@ -26,8 +26,8 @@ class Threelc(ConanFile):
         self.version = re.search(r"^  version: '(.*)',", (self._root / "meson.build").read_text(), re.MULTILINE)[1]
 
     def export_sources(self):
-        for pattern in ("LICENSE", "meson.build", "include/*", "src/meson.build", "src/CMakeLists.txt", "src/*.c",
-                        "src/*.h"):
+        for pattern in ("LICENSE", "meson.build", "include/*", "src/meson.build", "src/CMakeLists.txt",
+                        "src/threelcConfig.cmake", "src/*.c", "src/*.h"):
             copy(self, pattern, self._root, self.export_sources_folder)
 
     def requirements(self):
