@@ -186,6 +186,7 @@ enum { HEAD_LINES = 13, TENSOR_LINES = 5 };
 static void describe(const tlc_mpi_making *m, text *t)
 {
     const tlc_exchange_config *x = &m->exchange;
+    const char *pull = x->gather ? x->push : tlc_pull_codec(x->push); /* if none is given */
 
     add(t, "messages have version %d", TLC_MESSAGE_VERSION);
     add(t, "there are %u workers", x->workers);
@@ -194,7 +195,7 @@ static void describe(const tlc_mpi_making *m, text *t)
     add(t, "gather is %d", x->gather);
     add(t, "sum is %d", x->sum);
     add(t, "pushes have the codec %s", x->push);
-    add(t, "answers have the codec %s", x->pull ? x->pull : x->push);
+    add(t, "answers have the codec %s", x->pull ? x->pull : pull);
     add(t, "the codecs in reserve are %s", x->reserve ? x->reserve : "none");
     add(t, "min_n is %zu", x->min_n);
     add(t, "split_n is %zu", x->split_n);

@@ -2,6 +2,7 @@
 #include "../support/support.h"
 #include "fake_turns.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,7 @@ static struct {
     void (*play)(int rank, int ranks);
     int calls[FAKE_RANKS], errors[FAKE_RANKS], is_done[FAKE_RANKS];
     double clock[FAKE_RANKS];
+    int yields[FAKE_RANKS];
     int comms;
     comm comm[COMMS];
     pthread_mutex_t lock;
@@ -83,6 +85,12 @@ int fake_stall(void)
 {
     fake_pause();
     return fake.is_broken ? told() : MPI_SUCCESS;
+}
+
+void fake_dawdle(int times)
+{
+    for (int i = 0; i < times * POLLS; i++)
+        fake_pause();
 }
 
 void fake_moved(void)
@@ -159,6 +167,7 @@ int fake_run(int ranks, fake_fault fault, void (*play)(int rank, int ranks))
     memset(fake.errors, 0, sizeof fake.errors);
     memset(fake.is_done, 0, sizeof fake.is_done);
     memset(fake.clock, 0, sizeof fake.clock);
+    memset(fake.yields, 0, sizeof fake.yields);
     for (int i = 0; i < ranks; i++) {
         pthread_cond_init(&fake.wake[i], NULL);
         require(!pthread_create(&thread[i], NULL, rank_main, (void *)(intptr_t)i));
@@ -431,7 +440,20 @@ int MPI_Error_string(int code, char *text, int *len)
     return MPI_SUCCESS;
 }
 
+/* The clock of a rank goes on by 1 whenever it is read. */
 double MPI_Wtime(void)
 {
     return fake.clock[me]++;
+}
+
+/* In place of that of the system. */
+int sched_yield(void)
+{
+    fake.yields[me]++;
+    return 0;
+}
+
+int fake_yields(void)
+{
+    return fake.yields[me];
 }

@@ -9,7 +9,10 @@
 
 #include <mpi.h>
 
-enum { FAKE_RANKS = 4, FAKE_ERROR = MPI_ERR_OTHER /* of the first call that fails on a rank; later ones have another */ };
+enum {
+    FAKE_RANKS = 4,
+    FAKE_ERROR = MPI_ERR_OTHER /* of the first call that fails on a rank; later ones have another */
+};
 
 /* What MPI_Error_string does. */
 typedef enum fake_says { FAKE_TEXT, FAKE_FAILS, FAKE_EMPTY } fake_says;
@@ -30,6 +33,12 @@ int fake_was_told(void);
 
 /* What a handle says of it. */
 const char *fake_sentence(void);
+
+/* How often this rank has yielded its processor. */
+int fake_yields(void);
+
+/* Others go on first, some times. */
+void fake_dawdle(int times);
 
 /* Requests of this rank that have not ended. */
 int fake_requests(void);

@@ -59,6 +59,12 @@ static void scene_set(scene *s, int rank, uint32_t workers, uint32_t servers)
 static tlc_status created(const scene *s, tlc_status status)
 {
     refused += status == TLC_ERR_NOMEM;
+    if (status == TLC_ERR_NOMEM) {
+        char start[20];
+        snprintf(start, sizeof start, "rank %d: ", poor);
+        require(strncmp(s->found.sentence, start, strlen(start)) == 0 && s->found.rank == (uint32_t)poor);
+        require(strstr(s->found.sentence, tlc_status_string(status)) || strstr(s->found.sentence, "has not given"));
+    }
     require(!status || fake_was_told() || s->found.status == TLC_ERR_TRANSPORT ||
             (most >= 0 && status == TLC_ERR_NOMEM));
     require(!status || (s->found.status == status && s->found.sentence[0]));
@@ -100,8 +106,19 @@ static void close_scene(scene *s)
 
 /* ---- what ranks do ----------------------------------------------------------------------------------------------- */
 
-static void play_steps(scene *s, tlc_mpi *h)
+/* A handle has counted the calls of its object, and how often it yielded: the clock goes on by 1 in each. */
+static void require_times(const tlc_mpi *h, int calls, int yields)
 {
+    tlc_mpi_stats stats = {.struct_size = sizeof stats};
+
+    require_status(tlc_mpi_get_stats(h, &stats), TLC_OK);
+    require(stats.codec == calls && stats.waiting == yields);
+}
+
+/* owns: calls of the object in each step that only owners make. */
+static void play_steps(scene *s, tlc_mpi *h, int owns)
+{
+    const int before = fake_yields(), of_owner = tlc_allreduce_parts(tlc_mpi_allreduce_object(h)) ? owns : 0;
     tlc_status status = TLC_OK;
 
     for (int i = 0; i < steps && !status; i++) {
@@ -109,6 +126,8 @@ static void play_steps(scene *s, tlc_mpi *h)
         if (!status)
             status = await(h);
     }
+    if (!status)
+        require_times(h, steps * (2 + of_owner), fake_yields() - before);
     tlc_mpi_destroy(h);
     close_scene(s);
 }
@@ -123,7 +142,7 @@ static void play_allreduce(int rank, int ranks)
     if (created(&s, tlc_mpi_allreduce_create(&h, &s.cfg)))
         close_scene(&s);
     else
-        play_steps(&s, h);
+        play_steps(&s, h, 1);
 }
 
 static void play_gather(int rank, int ranks)
@@ -137,7 +156,7 @@ static void play_gather(int rank, int ranks)
     if (created(&s, tlc_mpi_allreduce_create(&h, &s.cfg)))
         close_scene(&s);
     else
-        play_steps(&s, h);
+        play_steps(&s, h, 0);
 }
 
 static tlc_status keep_still(void *arg, const tlc_allreduce *a, float *const *delta)
@@ -160,19 +179,22 @@ static void play_owners(int rank, int ranks)
     if (created(&s, tlc_mpi_owners_create(&h, &s.cfg, keep_still, NULL)))
         close_scene(&s);
     else
-        play_steps(&s, h);
+        play_steps(&s, h, 2);
 }
 
 static void play_worker(scene *s)
 {
     tlc_mpi *h = NULL;
     tlc_status status = created(s, tlc_mpi_worker_create(&h, &s->cfg));
+    const int before = fake_yields();
 
     for (int i = 0; i < steps && !status; i++) {
         status = went(h, tlc_mpi_worker_start(h, s->grads, 1, s->out));
         if (!status)
             status = await(h);
     }
+    if (!status)
+        require_times(h, steps * 2, fake_yields() - before);
     tlc_mpi_destroy(h);
 }
 
@@ -303,6 +325,45 @@ static void play_gossip(int rank, int ranks)
     close_scene(&s);
 }
 
+/* The second worker is slow, and nobody waits for it but the server, when it has no room for answers. Each answer comes
+ * to both workers, in order. */
+static void play_backup(int rank, int ranks)
+{
+    enum { STEPS = 6 };
+    static float answer[STEPS];
+    tlc_mpi *h = NULL;
+    scene s;
+
+    scene_set(&s, rank, (uint32_t)ranks - 1, 1);
+    for (int i = 0; i < STEPS && rank == ranks - 1; i++)
+        answer[i] = -1;
+    s.exchange.backup = 1;
+    s.exchange.keep = 2;
+    s.exchange.push = s.exchange.pull = "raw";
+    tlc_status status = created(&s, rank < ranks - 1 ? tlc_mpi_worker_create(&h, &s.cfg)
+                                                     : tlc_mpi_server_create(&h, &s.cfg, NULL));
+    while (!status && rank == ranks - 1) {
+        status = went(h, tlc_mpi_server_run(h, NULL, NULL));
+        if (status != TLC_ERR_NOMEM)
+            break;
+        status = TLC_OK;
+    }
+    for (int i = 0; i < STEPS && !status && rank < ranks - 1; i++) {
+        fake_dawdle(rank * 5);
+        for (int k = 0; k < 40; k++)
+            s.values[k] = (float)(10 * i + rank);
+        status = went(h, tlc_mpi_worker_start(h, s.grads, 1, s.out));
+        if (!status)
+            status = await(h);
+        if (!status && answer[i] < 0)
+            answer[i] = s.values[0];
+        require(status || (s.values[39] == answer[i] && s.values[0] == answer[i]));
+        require(status || answer[i] >= (float)(10 * i)); /* what came late is in the next push */
+    }
+    tlc_mpi_destroy(h);
+    close_scene(&s);
+}
+
 static tlc_outcome of_wrong; /* what a rank with a wrong argument hears */
 
 static void play_wrong(int rank, int ranks)
@@ -331,6 +392,7 @@ static const struct {
     {"server first", play_server_first},
     {"cut off", play_cut_off},
     {"gossip", play_gossip},
+    {"backup", play_backup},
 };
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */
