@@ -201,7 +201,7 @@ static comm *comm_at(MPI_Comm c)
     return found;
 }
 
-/* The others do not know that it failed, and wait: a rank on which it did makes no other call that they take part in. */
+/* Others do not know that it failed, and may wait: the rank makes no other call in which they take part. */
 static comm *whole_comm(MPI_Comm c)
 {
     comm *where = comm_at(c);
