@@ -198,14 +198,14 @@ static void play_worker(scene *s)
     tlc_mpi_destroy(h);
 }
 
-/* The last rank serves the others. */
-static void play_apart(int rank, int ranks)
+/* The last ranks serve the others. */
+static void play_servers(int rank, int ranks, int servers)
 {
     tlc_mpi *h = NULL;
     scene s;
 
-    scene_set(&s, rank, (uint32_t)ranks - 1, 1);
-    if (rank < ranks - 1)
+    scene_set(&s, rank, (uint32_t)(ranks - servers), (uint32_t)servers);
+    if (rank < ranks - servers)
         play_worker(&s);
     else {
         tlc_status status = created(&s, tlc_mpi_server_create(&h, &s.cfg, NULL));
@@ -216,14 +216,24 @@ static void play_apart(int rank, int ranks)
     close_scene(&s);
 }
 
-/* The last rank is a worker, too. It ends with the worker or the server first. */
-static void play_both(int rank, int ranks, int server_first)
+static void play_apart(int rank, int ranks)
+{
+    play_servers(rank, ranks, 1);
+}
+
+static void play_many_apart(int rank, int ranks)
+{
+    play_servers(rank, ranks, ranks - 1);
+}
+
+/* All ranks are workers, too. Those with servers end with the worker or the server first. */
+static void play_both(int rank, int ranks, int servers, int server_first)
 {
     tlc_mpi *worker = NULL, *server = NULL;
     scene s;
 
-    scene_set(&s, rank, (uint32_t)ranks, 1);
-    if (rank < ranks - 1) {
+    scene_set(&s, rank, (uint32_t)ranks, (uint32_t)servers);
+    if (rank < ranks - servers) {
         play_worker(&s);
         close_scene(&s);
         return;
@@ -256,12 +266,17 @@ static void play_both(int rank, int ranks, int server_first)
 
 static void play_worker_first(int rank, int ranks)
 {
-    play_both(rank, ranks, 0);
+    play_both(rank, ranks, 1, 0);
 }
 
 static void play_server_first(int rank, int ranks)
 {
-    play_both(rank, ranks, 1);
+    play_both(rank, ranks, 1, 1);
+}
+
+static void play_many_both(int rank, int ranks)
+{
+    play_both(rank, ranks, 2, rank % 2);
 }
 
 /* The last rank destroys its worker before its server answers. That ends the server for all, so nobody takes the
@@ -393,6 +408,8 @@ static const struct {
     {"cut off", play_cut_off},
     {"gossip", play_gossip},
     {"backup", play_backup},
+    {"many servers", play_many_apart},
+    {"many servers beside workers", play_many_both},
 };
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */
