@@ -4,105 +4,13 @@
  * failure no ranks wait for each other. So it is when a rank has no memory for a moment: to make its handle, and in
  * steps, whose messages have many pieces here.
  */
-#include "../support/support.h"
-#include "fake_mpi.h"
-#include "heap.h"
-#include <threelc/mpi.h>
+#include "fault_scene.h"
+#include <stdio.h>
 #include <unistd.h>
 
-enum { RANKS = 3, SECONDS_MAX = 100 };
+enum { SECONDS_MAX = 100 };
 
-static int steps;           /* that ranks make */
-static int poor, most = -1; /* this rank has memory for so many allocations, but not for the next; -1: all have it */
-static int refused;         /* ranks that could not make their handles */
-static int lacked;          /* there was an allocation that failed */
-
-/* ---- one rank ---------------------------------------------------------------------------------------------------- */
-
-typedef struct scene {
-    heap memory;
-    int rank;
-    tlc_tensor tensors[2];
-    tlc_exchange_config exchange;
-    tlc_mpi_config cfg;
-    tlc_outcome found;
-    float values[40];
-    const void *grads[2];
-    void *out[2];
-} scene;
-
-static void scene_set(scene *s, int rank, uint32_t workers, uint32_t servers)
-{
-    *s = (scene){.memory = {.left = rank == poor ? most : -1, .once = 1},
-                 .rank = rank,
-                 .found.struct_size = sizeof s->found};
-    for (int i = 0; i < 2; i++) {
-        s->tensors[i] = (tlc_tensor){.struct_size = sizeof *s->tensors,
-                                     .name = i ? "fc" : "conv",
-                                     .n = i ? 40 : 30,
-                                     .only = TLC_NOBODY};
-        s->grads[i] = s->out[i] = s->values;
-    }
-    require_status(tlc_exchange_config_init(&s->exchange, sizeof s->exchange), TLC_OK);
-    s->exchange.workers = workers;
-    s->exchange.servers = servers;
-    s->exchange.alloc = heap_allocator(&s->memory);
-    require_status(tlc_mpi_config_init(&s->cfg, sizeof s->cfg, fake_world()), TLC_OK);
-    s->cfg.exchange = &s->exchange;
-    s->cfg.tensors = s->tensors;
-    s->cfg.count = 2;
-    s->cfg.outcome = &s->found;
-    s->cfg.chunk = 16;
-}
-
-/* Does a create that failed say why? */
-static tlc_status created(const scene *s, tlc_status status)
-{
-    refused += status == TLC_ERR_NOMEM;
-    if (status == TLC_ERR_NOMEM) {
-        char start[20];
-        snprintf(start, sizeof start, "rank %d: ", poor);
-        require(strncmp(s->found.sentence, start, strlen(start)) == 0 && s->found.rank == (uint32_t)poor);
-        require(strstr(s->found.sentence, tlc_status_string(status)) || strstr(s->found.sentence, "has not given"));
-    }
-    require(!status || fake_was_told() || s->found.status == TLC_ERR_TRANSPORT ||
-            (most >= 0 && status == TLC_ERR_NOMEM));
-    require(!status || (s->found.status == status && s->found.sentence[0]));
-    require(!status || !fake_was_told() || strstr(s->found.sentence, fake_sentence()));
-    return status;
-}
-
-/* Does a call that failed say why? None succeeds on a rank on which MPI has failed. */
-static tlc_status went(const tlc_mpi *h, tlc_status status)
-{
-    tlc_outcome found = {.struct_size = sizeof found};
-
-    require(status || !fake_was_told());
-    require_status(tlc_mpi_outcome(h, &found), TLC_OK);
-    require(!status || (found.status == status && found.sentence[0]));
-    require(!fake_was_told() || (status == TLC_ERR_TRANSPORT && strcmp(found.sentence, fake_sentence()) == 0));
-    require(!fake_was_told() || (found.rank == TLC_NOBODY && found.tensor == TLC_ALL));
-    return status;
-}
-
-/* A step ends. The rank tries again if there was no memory for a message that came. */
-static tlc_status await(tlc_mpi *h)
-{
-    tlc_status status;
-
-    do
-        status = went(h, tlc_mpi_wait(h));
-    while (status == TLC_ERR_NOMEM);
-    return status;
-}
-
-static void close_scene(scene *s)
-{
-    require((s->memory.used > 0) == (fake_requests() > 0)); /* what MPI may still use is not given back */
-    heap_empty(&s->memory);
-    if (s->rank == poor)
-        lacked = most >= 0 && s->memory.left < 0;
-}
+static int steps; /* that ranks make */
 
 /* ---- what ranks do ----------------------------------------------------------------------------------------------- */
 
@@ -379,22 +287,6 @@ static void play_backup(int rank, int ranks)
     close_scene(&s);
 }
 
-static tlc_outcome of_wrong; /* what a rank with a wrong argument hears */
-
-static void play_wrong(int rank, int ranks)
-{
-    tlc_mpi *h = NULL;
-    scene s;
-
-    scene_set(&s, rank, 0, 0);
-    if (rank == ranks - 1)
-        s.cfg.exchange = NULL;
-    require(tlc_mpi_allreduce_create(&h, &s.cfg) != TLC_OK);
-    if (rank == ranks - 1)
-        of_wrong = s.found;
-    close_scene(&s);
-}
-
 static const struct {
     const char *name;
     void (*play)(int rank, int ranks);
@@ -463,20 +355,6 @@ static void each_rank_is_poor(void (*play)(int rank, int ranks), const char *nam
     printf("# %s: %u allocations fail\n", name, runs - RANKS);
 }
 
-/* A rank that is wrong, and cannot say so as MPI fails, says that. */
-static void wrong_and_failed(void)
-{
-    static const char *const calls[] = {"MPI_Comm_rank", "MPI_Comm_size", "MPI_Comm_dup", "MPI_Bcast", "MPI_Allreduce"};
-
-    for (int call = 1; call <= (int)COUNT(calls); call++) {
-        require(fake_run(RANKS, (fake_fault){RANKS - 1, call, FAKE_TEXT, 0}, play_wrong) == -1);
-        require(of_wrong.status == TLC_ERR_TRANSPORT && strstr(of_wrong.sentence, calls[call - 1]));
-        require(strstr(of_wrong.sentence, "the fake fails"));
-        require(fake_run(RANKS, (fake_fault){RANKS - 1, call, FAKE_FAILS, 0}, play_wrong) == -1);
-        require(strstr(of_wrong.sentence, "MPI failed with the code"));
-    }
-}
-
 int main(int argc, char **argv)
 {
     if (argc > 1)
@@ -487,7 +365,7 @@ int main(int argc, char **argv)
         printf("ok %zu - %s\n", i + 1, plays[i].name);
         fflush(stdout);
     }
-    wrong_and_failed();
+    test_wrong();
     printf("ok %zu - a rank that is wrong when MPI fails\n1..%zu\n", COUNT(plays) + 1, COUNT(plays) + 1);
     return 0;
 }
