@@ -58,6 +58,7 @@ static void *take(void *opaque, size_t size)
     const size_t whole = size + padding(size);
     heap_block *b = has_memory ? find_spare(whole) : NULL;
 
+    require(size); /* an allocator may have none of that size */
     if (h->left > 0 || (!h->left && h->once))
         h->left--;
     if (has_memory && !b)

@@ -233,6 +233,63 @@ static void outcomes(void)
     require(!h && !s.memory.used);
 }
 
+/* ---- memory of the caller ---------------------------------------------------------------------------------------- */
+
+/* A copy that ends at a guard page, or nearly. */
+static void *at_end(tlc_allocator a, const void *bytes, size_t size)
+{
+    void *copy = a.alloc(a.opaque, size);
+
+    require(copy);
+    return memcpy(copy, bytes, size);
+}
+
+static tlc_status make_none(void *arg, const tlc_allreduce *allreduce, float *const *delta)
+{
+    (void)arg;
+    (void)delta;
+    return tlc_allreduce_parts(allreduce) ? TLC_ERR_STEP : TLC_OK;
+}
+
+/* Nothing is read or written past the end of what callers give, and the lists are copied. */
+static void ends(void)
+{
+    static const tlc_graph ring = {.struct_size = sizeof ring, .kind = TLC_GRAPH_RING};
+    heap memory = {.left = -1};
+    const tlc_allocator a = heap_allocator(&memory);
+    tlc_mpi *h = NULL;
+    MPI_Comm comm;
+    scene s;
+
+    scene_set(&s);
+    s.tensors[0].name = at_end(a, "a.name.of.31.characters.and.a.0", 32);
+    float *const values[] = {at_end(a, s.values, 300 * sizeof(float)), at_end(a, s.values, 400 * sizeof(float))};
+    const void *const *grads = at_end(a, values, sizeof values);
+    void *const *out = at_end(a, values, sizeof values);
+    const float *const *model = at_end(a, values, sizeof values);
+    s.cfg.tensors = at_end(a, s.tensors, sizeof s.tensors);
+    s.cfg.exchange = at_end(a, &s.exchange, sizeof s.exchange);
+    tlc_mpi_config *cfg = at_end(a, &s.cfg, sizeof s.cfg);
+    const tlc_graph *graph = at_end(a, &ring, sizeof ring);
+    require_status(tlc_mpi_allreduce_create(&h, cfg), TLC_OK);
+    require_status(tlc_mpi_allreduce(h, grads, out), TLC_OK);
+    tlc_mpi_destroy(h);
+    require_status(tlc_mpi_owners_create(&h, cfg, make_none, NULL), TLC_OK);
+    require_status(tlc_mpi_allreduce(h, grads, out), TLC_ERR_STEP);
+    tlc_mpi_destroy(h);
+    require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, graph, &comm), TLC_OK);
+    cfg->comm = comm;
+    require_status(tlc_mpi_gossip_create(&h, cfg, TLC_GOSSIP_DCD, model), TLC_OK);
+    heap_empty(&memory); /* before the handle goes */
+    for (int i = 0; i < 2; i++)
+        s.grads[i] = s.values;
+    require_status(tlc_mpi_gossip_start(h, (const float *const *)s.grads), TLC_OK);
+    require_status(tlc_mpi_wait(h), TLC_OK);
+    tlc_mpi_destroy(h);
+    MPI_Comm_free(&comm);
+    require(!s.memory.used);
+}
+
 /* ---- places of workers and servers ------------------------------------------------------------------------------- */
 
 /* So many workers and servers have no place on these ranks. */
@@ -307,6 +364,7 @@ const mpi_test config_tests[] = {
     {"structs of other releases", other_releases},
     {"defaults", defaults},
     {"outcomes of all sizes", outcomes},
+    {"memory of callers", ends},
     {"workers and servers without a place", places},
     {"a server that does not fit its worker", other_places},
     {NULL, NULL},
