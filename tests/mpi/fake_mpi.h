@@ -28,6 +28,9 @@ int fake_run(int ranks, fake_fault fault, void (*play)(int rank, int ranks));
 
 MPI_Comm fake_world(void);
 
+/* Has the call failed? */
+int fake_was_hit(void);
+
 /* Has this rank been told that MPI fails? */
 int fake_was_told(void);
 

@@ -31,8 +31,7 @@ void fake_moved(void);
 /* Has MPI given up? */
 int fake_is_broken(void);
 
-/* Has the call failed? Does MPI keep what is under way? */
-int fake_was_hit(void);
+/* Does MPI keep what is under way? */
 int fake_keeps(void);
 
 /* A communicator of this rank, as a number. */

@@ -5,6 +5,7 @@
  * steps, whose messages have many pieces here.
  */
 #include "fault_scene.h"
+#include <math.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -287,6 +288,48 @@ static void play_backup(int rank, int ranks)
     close_scene(&s);
 }
 
+/* The second worker is beside the first server, which goes on without it. The other server waits for it, but its
+ * gradient is not finite: of the outcomes of both servers workers have the one that says so. */
+static void play_uneven(int rank, int ranks)
+{
+    tlc_mpi *worker = NULL, *server = NULL;
+    scene s;
+
+    scene_set(&s, rank, (uint32_t)ranks - 1, 2);
+    s.exchange.backup = 1;
+    s.exchange.split_n = 1;
+    s.cfg.chunk = 1 << 20; /* no push is longer on its way */
+    for (int i = 0; i < 40; i++)
+        s.values[i] = rank == 1 ? NAN : 1;
+    tlc_status status = rank < ranks - 1 ? created(&s, tlc_mpi_worker_create(&worker, &s.cfg)) : TLC_OK;
+    if (!status && rank > 0)
+        status = created(&s, tlc_mpi_server_create(&server, &s.cfg, worker));
+    if (!status && rank == 0)
+        status = went(worker, tlc_mpi_worker_start(worker, s.grads, 1, s.out));
+    fake_dawdle(rank == 2 ? 4 : 0);
+    if (!status && server) {
+        status = went(server, tlc_mpi_server_start(server));
+        if (!status)
+            status = await(server);
+        if (!status || status == TLC_ERR_STEP)
+            status = went(server, tlc_mpi_server_answer(server, NULL));
+    }
+    if (!status && rank == 1)
+        status = went(worker, tlc_mpi_worker_start(worker, s.grads, 1, s.out));
+    if (!status && worker)
+        status = await(worker);
+    if (worker && most < 0 && !fake_was_hit()) {
+        tlc_outcome found = {.struct_size = sizeof found};
+        require_status(tlc_mpi_outcome(worker, &found), TLC_OK);
+        require(found.status == TLC_OK && found.cause == TLC_ERR_NONFINITE && found.rank == 1 && *found.taken == 1);
+        require_status(tlc_worker_outcome(tlc_mpi_worker_object(worker), 0, &found), TLC_OK);
+        require(!found.cause && *found.taken == 1);
+    }
+    tlc_mpi_destroy(worker);
+    tlc_mpi_destroy(server);
+    close_scene(&s);
+}
+
 static const struct {
     const char *name;
     void (*play)(int rank, int ranks);
@@ -302,6 +345,7 @@ static const struct {
     {"backup", play_backup},
     {"many servers", play_many_apart},
     {"many servers beside workers", play_many_both},
+    {"a worker behind its server", play_uneven},
 };
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */
