@@ -203,7 +203,7 @@ static void describe(const tlc_mpi_making *m, text *t)
     add(t, "there are %zu tensors", m->cfg.count);
     for (size_t i = 0; i < m->cfg.count; i++) {
         const tlc_tensor tensor = tlc_mpi_tensor_at(&m->cfg, i);
-        const char *name = tensor.name ? tensor.name : "", *usual = "of the configuration";
+        const char *name = tensor.name, *usual = "of the configuration"; /* all have names: objects need them */
         add(t, "tensor %zu is %s", i, name);
         add(t, "%s has %zu values", name, tensor.n);
         add(t, "pushes of %s have the codec %s", name, tensor.push ? tensor.push : usual);
@@ -240,7 +240,7 @@ static void shorten(char to[PART + 1], const char *line, size_t differs)
     memcpy(to + HEAD + DOTS, line + at, at + TAIL < len ? TAIL - DOTS : TAIL);
 }
 
-/* The first line that differs. Both sides have equally many lines before it. */
+/* The first line that differs. Both sides have equally many lines before it, and a character of it differs. */
 static void compare(const char *mine, const char *first, int rank, verdict *v)
 {
     char ours[PART + 1], theirs[PART + 1];
@@ -255,7 +255,7 @@ static void compare(const char *mine, const char *first, int rank, verdict *v)
         return;
     v->status = TLC_ERR_PARAM;
     v->tensor = line < HEAD_LINES ? -1 : (int64_t)((line - HEAD_LINES) / TENSOR_LINES);
-    while (mine[same] && mine[same] == first[same])
+    while (mine[same] == first[same])
         same++;
     shorten(ours, mine, same);
     shorten(theirs, first, same);
