@@ -71,6 +71,7 @@ static void *take(void *opaque, size_t size)
     b->next = h->blocks;
     h->blocks = b;
     h->used++;
+    h->largest = size > h->largest ? size : h->largest;
     return b->memory;
 }
 

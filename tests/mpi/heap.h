@@ -13,6 +13,7 @@ typedef struct heap {
     int left; /* allocations that may succeed; -1: any number */
     int once; /* after them one fails, and then there is memory again */
     int used;
+    size_t largest; /* bytes of the largest allocation */
     heap_block *blocks;
 } heap;
 

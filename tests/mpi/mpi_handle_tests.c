@@ -294,9 +294,10 @@ static void no_values(void)
         require_status(tlc_mpi_allreduce(h, grads, NULL), TLC_OK);
         tlc_mpi_destroy(h);
         require_status(tlc_mpi_owners_create(&h, &s.cfg, fail_if_called, &called), TLC_OK);
-        require_status(tlc_mpi_allreduce(h, grads, NULL), TLC_OK); /* no delta can say that it failed */
+        require_status(tlc_mpi_allreduce(h, grads, NULL), TLC_OK);
         tlc_mpi_destroy(h);
     }
+    require(!called); /* nobody owns anything */
     require(!s.memory.used);
 }
 
@@ -345,6 +346,27 @@ static void statistics(void)
     traffic(1);
     traffic(7);
     traffic(1 << 30);
+}
+
+/* Room to send is for pieces, not for bytes: a handle takes little more than its messages. */
+static void room(void)
+{
+    enum { VALUES = 100000 };
+    tlc_mpi *h = NULL;
+    scene s;
+
+    if (ranks < 2)
+        return;
+    scene_set(&s);
+    s.exchange.servers = 1;
+    s.exchange.workers = (uint32_t)ranks - 1;
+    s.exchange.push = s.exchange.pull = "raw";
+    s.tensors[0].n = VALUES;
+    require_status(rank == ranks - 1 ? tlc_mpi_server_create(&h, &s.cfg, NULL) : tlc_mpi_worker_create(&h, &s.cfg),
+                   TLC_OK);
+    require(s.memory.largest < 8 * VALUES * sizeof(float));
+    tlc_mpi_destroy(h);
+    require(!s.memory.used);
 }
 
 /* An outcome of another release, of steps and of refused calls. */
@@ -439,6 +461,7 @@ const mpi_test handle_tests[] = {
     {"a server and its optimizer", server_runs},
     {"tensors without values", no_values},
     {"statistics", statistics},
+    {"room for messages", room},
     {"outcomes of handles", outcomes},
     {"all kinds send to the next rank first", turns},
     {NULL, NULL},
