@@ -186,6 +186,7 @@ enum { HEAD_LINES = 13, TENSOR_LINES = 5 };
 static void describe(const tlc_mpi_making *m, text *t)
 {
     const tlc_exchange_config *x = &m->exchange;
+    const char *pull = x->gather ? x->push : tlc_pull_codec(x->push); /* if none is given */
 
     add(t, "messages have version %d", TLC_MESSAGE_VERSION);
     add(t, "there are %u workers", x->workers);
@@ -194,7 +195,7 @@ static void describe(const tlc_mpi_making *m, text *t)
     add(t, "gather is %d", x->gather);
     add(t, "sum is %d", x->sum);
     add(t, "pushes have the codec %s", x->push);
-    add(t, "answers have the codec %s", x->pull ? x->pull : x->push);
+    add(t, "answers have the codec %s", x->pull ? x->pull : pull);
     add(t, "the codecs in reserve are %s", x->reserve ? x->reserve : "none");
     add(t, "min_n is %zu", x->min_n);
     add(t, "split_n is %zu", x->split_n);
@@ -202,7 +203,7 @@ static void describe(const tlc_mpi_making *m, text *t)
     add(t, "there are %zu tensors", m->cfg.count);
     for (size_t i = 0; i < m->cfg.count; i++) {
         const tlc_tensor tensor = tlc_mpi_tensor_at(&m->cfg, i);
-        const char *name = tensor.name ? tensor.name : "", *usual = "of the configuration";
+        const char *name = tensor.name, *usual = "of the configuration"; /* all have names: objects need them */
         add(t, "tensor %zu is %s", i, name);
         add(t, "%s has %zu values", name, tensor.n);
         add(t, "pushes of %s have the codec %s", name, tensor.push ? tensor.push : usual);
@@ -239,7 +240,7 @@ static void shorten(char to[PART + 1], const char *line, size_t differs)
     memcpy(to + HEAD + DOTS, line + at, at + TAIL < len ? TAIL - DOTS : TAIL);
 }
 
-/* The first line that differs. Both sides have equally many lines before it. */
+/* The first line that differs. Both sides have equally many lines before it, and a character of it differs. */
 static void compare(const char *mine, const char *first, int rank, verdict *v)
 {
     char ours[PART + 1], theirs[PART + 1];
@@ -254,7 +255,7 @@ static void compare(const char *mine, const char *first, int rank, verdict *v)
         return;
     v->status = TLC_ERR_PARAM;
     v->tensor = line < HEAD_LINES ? -1 : (int64_t)((line - HEAD_LINES) / TENSOR_LINES);
-    while (mine[same] && mine[same] == first[same])
+    while (mine[same] == first[same])
         same++;
     shorten(ours, mine, same);
     shorten(theirs, first, same);

@@ -171,6 +171,8 @@ static tlc_status go_on(tlc_mpi *h, int *moved)
 
     if (h->state != TLC_MPI_SENDING)
         status = h->role->advance(h, moved);
+    if (!status && h->state == TLC_MPI_SENDING && h->role->attend)
+        status = h->role->attend(h, moved);
     if (!status && h->state == TLC_MPI_SENDING)
         status = tlc_mail_test(&h->mail, &h->sends, &left);
     if (left) {

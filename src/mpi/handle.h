@@ -26,6 +26,8 @@ typedef struct tlc_mpi_role {
     tlc_status (*advance)(tlc_mpi *h, int *moved);
     tlc_status (*outcome)(const tlc_mpi *h, tlc_outcome *outcome);
     size_t (*message_bound)(const tlc_mpi *h); /* of messages to the object */
+    /* While messages of a step leave: lets others of this rank take them. *moved as above. NULL: there are none. */
+    tlc_status (*attend)(tlc_mpi *h, int *moved);
     /* May this rank wait for the step? TLC_ERR_ORDER: it would wait for itself. NULL: it may. */
     tlc_status (*may_wait)(tlc_mpi *h);
     /* Takes leave of the others, and waits until the handle may be freed. NULL: it may be at once. */

@@ -37,18 +37,6 @@ static size_t part_values(const tlc_mpi *h, size_t i)
     return tlc_allreduce_part(h->object.allreduce, i, &part) ? 0 : part.n;
 }
 
-/* Fails the step on all ranks, as the optimizer could not make the deltas: the first one becomes not finite. */
-static void spoil_deltas(const tlc_mpi *h)
-{
-    const size_t parts = tlc_allreduce_parts(h->object.allreduce);
-    size_t i = 0;
-
-    while (i < parts && !part_values(h, i))
-        i++;
-    if (i < parts)
-        h->delta[i][0] = NAN;
-}
-
 /* The optimizer of this rank's parts makes deltas of their means. If the step failed, the answer says so. */
 static tlc_status answer_with_deltas(tlc_mpi *h, const tlc_message *from)
 {
@@ -59,7 +47,7 @@ static tlc_status answer_with_deltas(tlc_mpi *h, const tlc_message *from)
     if (status && status != TLC_ERR_STEP)
         return status;
     if (!status && h->update(h->update_arg, a, h->delta))
-        spoil_deltas(h);
+        h->delta[0][0] = NAN; /* fails the step on all ranks. Owners have parts, and parts have values */
     const float *const *delta = status ? NULL : (const float *const *)h->delta;
     TLC_MPI_TIMED(h, status, tlc_allreduce_answer(a, delta, &h->answer));
     return status;

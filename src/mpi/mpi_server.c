@@ -313,7 +313,7 @@ tlc_status tlc_mpi_server_run(tlc_mpi *h, tlc_mpi_update update, void *arg)
     while (!status) {
         (void)tlc_mpi_server_start(h);
         status = tlc_mpi_wait(h);
-        if (status == TLC_ERR_ORDER) { /* all workers have left */
+        if (status == TLC_ERR_ORDER && h->state != TLC_MPI_BROKEN) { /* all workers have left */
             status = h->refused = TLC_OK;
             break;
         }

@@ -35,6 +35,17 @@ static tlc_status advance(tlc_mpi *h, int *moved)
     return TLC_OK;
 }
 
+/* A server of this rank takes the push of a step that it has answered already, though it waits for nothing. */
+static tlc_status attend(tlc_mpi *h, int *moved)
+{
+    tlc_status status = h->pair ? tlc_mpi_server_attend(h->pair, moved) : TLC_OK;
+
+    if (status != TLC_ERR_TRANSPORT)
+        return status;
+    tlc_mpi_break(h->pair, status, NULL); /* and this handle with it */
+    return TLC_OK;
+}
+
 /* ---- leave ------------------------------------------------------------------------------------------------------- */
 
 /* Wait would never return if a server on the same rank has not answered the step under way. */
@@ -97,6 +108,7 @@ static const tlc_mpi_role role = {.kind = "a worker",
                                   .advance = advance,
                                   .outcome = outcome,
                                   .message_bound = message_bound,
+                                  .attend = attend,
                                   .may_wait = may_wait,
                                   .leave = leave,
                                   .free = free_object};

@@ -27,8 +27,16 @@ int fake_requests(void)
     int left = 0;
 
     for (int i = 0; i < REQUESTS; i++)
-        left += requests[i].state != UNUSED;
+        left += requests[i].state != UNUSED && requests[i].owner == fake_rank();
     return left;
+}
+
+void fake_end_requests(void)
+{
+    for (int i = 0; i < REQUESTS; i++) {
+        require(requests[i].state == UNUSED || fake_keeps());
+        requests[i].state = UNUSED;
+    }
 }
 
 static MPI_Request request_of(int i)
@@ -77,7 +85,7 @@ static request *first_of(int where, int from, int to, int tag)
 
 int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm c, MPI_Request *handle)
 {
-    const int code = fake_begin();
+    const int code = fake_begin_in(c);
 
     if (code)
         return code;
@@ -95,7 +103,7 @@ int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, M
 
 int MPI_Iprobe(int from, int tag, MPI_Comm c, int *came, MPI_Status *about)
 {
-    int code = fake_begin();
+    int code = fake_begin_in(c);
     const request *r = code ? NULL : first_of(fake_comm(c), from, fake_rank(), tag);
 
     (void)about;
@@ -104,6 +112,8 @@ int MPI_Iprobe(int from, int tag, MPI_Comm c, int *came, MPI_Status *about)
         probed[fake_rank()] = r->len;
     else if (!code) {
         code = fake_stall();
+        if (code)
+            fake_fails_in(fake_comm(c));
     }
     return code;
 }
@@ -118,7 +128,7 @@ int MPI_Get_count(const MPI_Status *about, MPI_Datatype type, int *count)
 
 int MPI_Irecv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm c, MPI_Request *handle)
 {
-    const int code = fake_begin();
+    const int code = fake_begin_in(c);
 
     if (!code)
         new_request(handle, (request){.state = RECEIVES,
@@ -134,6 +144,10 @@ int MPI_Irecv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_C
 /* Messages take a while: the first call finds nothing. The sender of one that is not empty hears late that it came. */
 static int is_over(request *r)
 {
+    if (fake_keeps())
+        return 0;
+    if (fake_is_broken())
+        return 1;
     if (!r->asked++ || r->state == SENDS)
         return 0;
     if (r->state == SENT)
@@ -166,12 +180,16 @@ int MPI_Testall(int count, MPI_Request list[], int *done, MPI_Status about[])
     for (int i = 0; i < count; i++)
         if (list[i] == MPI_REQUEST_NULL)
             continue;
-        else if (is_over(asked(list[i])) || fake_is_broken())
-            end(&list[i]);
-        else
-            *done = 0;
+        else {
+            if (code)
+                fake_fails_in(asked(list[i])->comm);
+            if (is_over(asked(list[i])))
+                end(&list[i]);
+            else
+                *done = 0;
+        }
     if (!code && !*done)
-        (void)fake_stall(); /* the next call tells */
+        fake_pause(); /* the next call tells */
     *done = *done && !code;
     return code;
 }
@@ -183,7 +201,10 @@ int MPI_Test(MPI_Request *handle, int *done, MPI_Status *about)
 
 int MPI_Cancel(MPI_Request *handle)
 {
-    asked(*handle)->state = SENT;
-    asked(*handle)->asked = 1;
+    require(fake_was_hit());
+    if (!fake_keeps()) {
+        asked(*handle)->state = SENT;
+        asked(*handle)->asked = 1;
+    }
     return fake_begin();
 }

@@ -2,6 +2,7 @@
 #include "../support/support.h"
 #include "fake_turns.h"
 #include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ typedef struct slot {
 } slot;
 
 typedef struct comm {
-    int is_graph, calls[FAKE_RANKS], freed[FAKE_RANKS];
+    int is_graph, calls[FAKE_RANKS], freed[FAKE_RANKS], failed[FAKE_RANKS];
     int degree[FAKE_RANKS], neighbour[FAKE_RANKS][NEIGHBOURS];
     slot *slots[SLOTS];
 } comm;
@@ -31,6 +32,8 @@ static struct {
     fake_fault fault;
     void (*play)(int rank, int ranks);
     int calls[FAKE_RANKS], errors[FAKE_RANKS], is_done[FAKE_RANKS];
+    double clock[FAKE_RANKS];
+    int yields[FAKE_RANKS];
     int comms;
     comm comm[COMMS];
     pthread_mutex_t lock;
@@ -63,10 +66,10 @@ static int told(void)
 {
     if (++fake.errors[me] > ERRORS_MAX)
         wrong("goes on and on, though MPI fails");
-    return MPI_ERR_OTHER;
+    return fake.errors[me] == 1 ? FAKE_ERROR : MPI_ERR_INTERN;
 }
 
-int fake_stall(void)
+void fake_pause(void)
 {
     if (++fake.quiet > PATIENCE * fake.ranks) {
         if (!fake.was_hit)
@@ -76,7 +79,18 @@ int fake_stall(void)
     }
     if (fake.quiet % POLLS == 0)
         pass();
+}
+
+int fake_stall(void)
+{
+    fake_pause();
     return fake.is_broken ? told() : MPI_SUCCESS;
+}
+
+void fake_dawdle(int times)
+{
+    for (int i = 0; i < times * POLLS; i++)
+        fake_pause();
 }
 
 void fake_moved(void)
@@ -92,6 +106,16 @@ int fake_rank(void)
 int fake_is_broken(void)
 {
     return fake.is_broken;
+}
+
+int fake_was_hit(void)
+{
+    return fake.was_hit;
+}
+
+int fake_keeps(void)
+{
+    return fake.was_hit && fake.fault.keeps;
 }
 
 int fake_begin(void)
@@ -126,7 +150,7 @@ static void clear(void)
         for (int r = 0; r < fake.ranks && c && !fake.was_hit; r++)
             require(fake.comm[c].freed[r]);
     }
-    require(!fake_requests());
+    fake_end_requests();
     memset(fake.comm, 0, sizeof fake.comm);
 }
 
@@ -142,6 +166,8 @@ int fake_run(int ranks, fake_fault fault, void (*play)(int rank, int ranks))
     memset(fake.calls, 0, sizeof fake.calls);
     memset(fake.errors, 0, sizeof fake.errors);
     memset(fake.is_done, 0, sizeof fake.is_done);
+    memset(fake.clock, 0, sizeof fake.clock);
+    memset(fake.yields, 0, sizeof fake.yields);
     for (int i = 0; i < ranks; i++) {
         pthread_cond_init(&fake.wake[i], NULL);
         require(!pthread_create(&thread[i], NULL, rank_main, (void *)(intptr_t)i));
@@ -175,9 +201,33 @@ static comm *comm_at(MPI_Comm c)
     return found;
 }
 
+/* Others do not know that it failed, and may wait: the rank makes no other call in which they take part. */
+static comm *whole_comm(MPI_Comm c)
+{
+    comm *where = comm_at(c);
+
+    if (where->failed[me])
+        wrong("a communicator is used after it has failed");
+    return where;
+}
+
+int fake_begin_in(MPI_Comm c)
+{
+    comm *where = whole_comm(c);
+    const int code = fake_begin();
+
+    where->failed[me] |= code != MPI_SUCCESS;
+    return code;
+}
+
 int fake_comm(MPI_Comm c)
 {
     return (int)(comm_at(c) - fake.comm);
+}
+
+void fake_fails_in(int c)
+{
+    fake.comm[c].failed[me] = 1;
 }
 
 MPI_Comm fake_world(void)
@@ -190,7 +240,8 @@ int MPI_Comm_rank(MPI_Comm c, int *rank)
     const int code = fake_begin();
 
     (void)comm_at(c);
-    *rank = me;
+    if (!code)
+        *rank = me;
     return code;
 }
 
@@ -199,13 +250,14 @@ int MPI_Comm_size(MPI_Comm c, int *size)
     const int code = fake_begin();
 
     (void)comm_at(c);
-    *size = fake.ranks;
+    if (!code)
+        *size = fake.ranks;
     return code;
 }
 
 int MPI_Comm_free(MPI_Comm *c)
 {
-    const int code = fake_begin();
+    const int code = fake_begin_in(*c);
 
     if (code) /* it is gone all the same: nobody has to say so */
         fake.errors[me]--;
@@ -219,8 +271,9 @@ int MPI_Comm_free(MPI_Comm *c)
 /* Joins the next collective call of a communicator, and waits for the root, or for all (root -1). */
 static int join(MPI_Comm c, shape what, const void *data, int size, int root, slot **joined)
 {
+    const int code = fake_begin_in(c);
     comm *where = comm_at(c);
-    int code = fake_begin(), n = where->calls[me]++;
+    const int n = where->calls[me]++;
 
     if (code)
         return code;
@@ -243,8 +296,10 @@ static int join(MPI_Comm c, shape what, const void *data, int size, int root, sl
     s->arrived++;
     fake.quiet = 0;
     while (root >= 0 ? !s->has[root] : s->arrived < fake.ranks) {
-        if (fake_stall())
-            return MPI_ERR_OTHER;
+        const int failed = fake_stall();
+        where->failed[me] |= failed != MPI_SUCCESS;
+        if (failed)
+            return failed;
     }
     *joined = s;
     return MPI_SUCCESS;
@@ -368,15 +423,39 @@ int MPI_Neighbor_allgather(const void *data, int count, MPI_Datatype type, void 
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
 
+const char *fake_sentence(void)
+{
+    static char text[2][80];
+
+    snprintf(text[0], sizeof text[0], "the fake fails with %d", FAKE_ERROR);
+    snprintf(text[1], sizeof text[1], "MPI failed with the code %d", FAKE_ERROR);
+    return text[fake.fault.says != FAKE_TEXT];
+}
+
 int MPI_Error_string(int code, char *text, int *len)
 {
-    if (fake.fault.is_mute)
+    if (fake.fault.says == FAKE_FAILS)
         return MPI_ERR_OTHER;
-    *len = snprintf(text, MPI_MAX_ERROR_STRING, "the fake fails with %d", code);
+    *len = 0;
+    if (fake.fault.says == FAKE_TEXT)
+        *len = snprintf(text, MPI_MAX_ERROR_STRING, "the fake fails with %d", code);
     return MPI_SUCCESS;
 }
 
+/* The clock of a rank goes on by 1 whenever it is read. */
 double MPI_Wtime(void)
 {
-    return 1;
+    return fake.clock[me]++;
+}
+
+/* In place of that of the system. */
+int sched_yield(void)
+{
+    fake.yields[me]++;
+    return 0;
+}
+
+int fake_yields(void)
+{
+    return fake.yields[me];
 }

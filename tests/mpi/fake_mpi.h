@@ -9,11 +9,18 @@
 
 #include <mpi.h>
 
-enum { FAKE_RANKS = 4 };
+enum {
+    FAKE_RANKS = 4,
+    FAKE_ERROR = MPI_ERR_OTHER /* of the first call that fails on a rank; later ones have another */
+};
+
+/* What MPI_Error_string does. */
+typedef enum fake_says { FAKE_TEXT, FAKE_FAILS, FAKE_EMPTY } fake_says;
 
 typedef struct fake_fault {
     int rank, call; /* the call of this rank that fails, from 1 on; 0: none */
-    int is_mute;    /* MPI has no sentences */
+    fake_says says;
+    int keeps; /* requests that are under way then stay so, whatever a rank does */
 } fake_fault;
 
 /* Runs `play` on all ranks to its end. Returns how many calls the rank of the fault has made, or -1: one failed. */
@@ -21,6 +28,21 @@ int fake_run(int ranks, fake_fault fault, void (*play)(int rank, int ranks));
 
 MPI_Comm fake_world(void);
 
+/* Has the call failed? */
+int fake_was_hit(void);
+
 /* Has this rank been told that MPI fails? */
 int fake_was_told(void);
+
+/* What a handle says of it. */
+const char *fake_sentence(void);
+
+/* How often this rank has yielded its processor. */
+int fake_yields(void);
+
+/* Others go on first, some times. */
+void fake_dawdle(int times);
+
+/* Requests of this rank that have not ended. */
+int fake_requests(void);
 #endif

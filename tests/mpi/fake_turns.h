@@ -13,7 +13,16 @@ int fake_rank(void);
 /* The head of every call: MPI_SUCCESS, or what it returns instead. */
 int fake_begin(void);
 
-/* This call found nothing: others may go on first. MPI_SUCCESS, or an error if nobody ever will. */
+/* The same for a call in which others take part. */
+int fake_begin_in(MPI_Comm comm);
+
+/* A request of this communicator has failed. */
+void fake_fails_in(int comm);
+
+/* This call found nothing: others may go on first. */
+void fake_pause(void);
+
+/* The same. MPI_SUCCESS, or an error if nobody ever will. */
 int fake_stall(void);
 
 /* Something has happened for which others may wait. */
@@ -22,12 +31,15 @@ void fake_moved(void);
 /* Has MPI given up? */
 int fake_is_broken(void);
 
+/* Does MPI keep what is under way? */
+int fake_keeps(void);
+
 /* A communicator of this rank, as a number. */
 int fake_comm(MPI_Comm comm);
 
 /* Bytes of values. */
 int fake_size(MPI_Datatype type, int count);
 
-/* Requests that have not ended. */
-int fake_requests(void);
+/* The end of a run: all requests have ended, but those that MPI keeps. */
+void fake_end_requests(void);
 #endif

@@ -4,106 +4,6 @@
  */
 #include "mpi_scene.h"
 
-/* The last rank has something else. What it has is changed by `change`. name: of tensor 1; NULL: "fc". */
-static void differs_named(const char *name, void (*change)(scene *s), size_t tensor, const char *theirs,
-                          const char *first)
-{
-    char sentence[200];
-    tlc_mpi *h = NULL;
-    scene s;
-
-    scene_set(&s);
-    if (name)
-        s.tensors[1].name = name;
-    if (rank == ranks - 1)
-        change(&s);
-    snprintf(sentence, sizeof sentence, "on rank %d %s; on rank 0 %s", ranks - 1, theirs, first);
-    tlc_status status = tlc_mpi_allreduce_create(&h, &s.cfg);
-    require_all_told(&s, status, TLC_ERR_PARAM, (uint32_t)ranks - 1, tensor, sentence);
-    require(!h);
-}
-
-static void differs(void (*change)(scene *s), size_t tensor, const char *theirs, const char *first)
-{
-    differs_named(NULL, change, tensor, theirs, first);
-}
-
-static void other_codec(scene *s)
-{
-    s->exchange.push = "sbc";
-}
-static void other_answers(scene *s)
-{
-    s->exchange.pull = "natural";
-}
-static void other_reserve(scene *s)
-{
-    s->exchange.reserve = "natural";
-}
-static void other_codec_of_tensor(scene *s)
-{
-    s->tensors[1].push = "natural";
-}
-static void other_size(scene *s)
-{
-    s->tensors[1].n = 401;
-}
-static void other_name(scene *s)
-{
-    s->tensors[0].name = "conv\n1";
-}
-static void one_tensor(scene *s)
-{
-    s->cfg.count = 1;
-}
-static void other_chunk(scene *s)
-{
-    s->cfg.chunk = 5;
-}
-static void gathers(scene *s)
-{
-    s->exchange.gather = 1;
-}
-
-/* Names as long as those of adapters: what differs is shown, wherever it is. */
-static const char layer[] = "base_model.model.model.layers.31.mlp.experts.7.down_proj.lora_A.default.weight";
-static void long_and_other_end(scene *s)
-{
-    s->tensors[1].name = "base_model.model.model.layers.31.mlp.experts.7.down_proj.lora_A.default.weight.2";
-}
-static void long_and_other_middle(scene *s)
-{
-    s->tensors[1].name = "base_model.model.model.layers.30.mlp.experts.7.down_proj.lora_A.default.weight";
-}
-
-static void differences(void)
-{
-    if (ranks < 2)
-        return;
-    differs(other_codec, TLC_ALL, "pushes have the codec sbc", "pushes have the codec 3lc");
-    differs(other_answers, TLC_ALL, "answers have the codec natural", "answers have the codec 3lc");
-    differs(other_reserve, TLC_ALL, "the codecs in reserve are natural", "the codecs in reserve are none");
-    differs(other_codec_of_tensor, 1, "pushes of fc have the codec natural",
-            "pushes of fc have the codec of the configuration");
-    differs(other_size, 1, "fc has 401 values", "fc has 400 values");
-    differs(other_name, 0, "tensor 0 is conv?1", "tensor 0 is conv");
-    differs(one_tensor, TLC_ALL, "there are 1 tensors", "there are 2 tensors");
-    differs(other_chunk, TLC_ALL, "chunk is 5", "chunk is 1073741824");
-    differs(gathers, TLC_ALL, "gather is 1", "gather is 0");
-    differs_named(layer, other_size, 1,
-                  "base_model.model.model.layers.....down_proj.lora_A.default.weight has 401 values",
-                  "base_model.model.model.layers.....down_proj.lora_A.default.weight has 400 values");
-    differs_named(layer, other_codec_of_tensor, 1,
-                  "pushes of base_model.model.mod...oj.lora_A.default.weight have the codec natural",
-                  "pushes of base_model.model.mod...ault.weight have the codec of the configuration");
-    differs_named(layer, long_and_other_end, 1,
-                  "tensor 1 is base_model.model.m...mlp.experts.7.down_proj.lora_A.default.weight.2",
-                  "tensor 1 is base_model.model.m...1.mlp.experts.7.down_proj.lora_A.default.weight");
-    differs_named(layer, long_and_other_middle, 1,
-                  "tensor 1 is base_model.model.model.layers.30.mlp.experts.7.down_proj.lora_A.d...",
-                  "tensor 1 is base_model.model.model.layers.31.mlp.experts.7.down_proj.lora_A.d...");
-}
-
 /* The last rank has something that is wrong whatever others have: it says what, and what is right. */
 static void is_wrong(void (*change)(scene *s), size_t tensor, const char *sentence)
 {
@@ -331,7 +231,6 @@ static void server_not_made(void)
 }
 
 const mpi_test create_tests[] = {
-    {"a rank that differs", differences},
     {"a rank that is wrong", wrong_alone},
     {"ranks that call something else", other_calls},
     {"a worker on the rank of a server", one_worker_more},

@@ -12,6 +12,21 @@ typedef struct mode_results {
     float values[VALUES];
 } mode_results;
 
+/* No call leaves another mode behind. */
+static void enter(float_mode in, uint64_t *mode)
+{
+    (void)mode_enter(in);
+    *mode = mode_read();
+}
+
+static void leave(uint64_t mode)
+{
+    const int same_mode = mode_read() == mode;
+
+    mode_leave();
+    require(same_mode);
+}
+
 static void set_values(scene *s, int step)
 {
     for (int i = 0; i < 400; i++)
@@ -21,24 +36,25 @@ static void set_values(scene *s, int step)
 /* `in` is what this rank enters for the calls of the library. */
 static void allreduce(float_mode in, mode_results *r)
 {
+    uint64_t mode = 0;
     tlc_mpi *h = NULL;
     const volatile double weight = 1.0 / (3 + rank); /* volatile: it is computed before the mode changes */
     scene s;
 
     scene_set(&s);
     void *const out[] = {r->values, r->values + 300};
-    (void)mode_enter(in);
+    enter(in, &mode);
     tlc_status status = tlc_mpi_allreduce_create(&h, &s.cfg);
     for (int step = 0; step < STEPS && !status; step++) {
-        mode_leave();
+        leave(mode);
         set_values(&s, step);
-        (void)mode_enter(in);
+        enter(in, &mode);
         status = tlc_mpi_allreduce_start(h, s.grads, weight, out);
         if (!status)
             status = tlc_mpi_wait(h);
     }
     tlc_mpi_destroy(h);
-    mode_leave();
+    leave(mode);
     require_status(status, TLC_OK);
 }
 
@@ -46,6 +62,7 @@ static void gossip(float_mode in, mode_results *r)
 {
     const tlc_graph ring = {.struct_size = sizeof ring, .kind = TLC_GRAPH_RING};
     MPI_Comm comm = MPI_COMM_NULL;
+    uint64_t mode = 0;
     tlc_mpi *h = NULL;
     scene s;
 
@@ -53,20 +70,20 @@ static void gossip(float_mode in, mode_results *r)
     set_values(&s, 0);
     memset(s.values, 0, sizeof s.values); /* all nodes start with the same model */
     const float *const model[] = {s.values, s.values};
-    (void)mode_enter(in);
+    enter(in, &mode);
     tlc_status status = tlc_mpi_graph_create(MPI_COMM_WORLD, &ring, &comm);
     s.cfg.comm = comm;
     if (!status)
         status = tlc_mpi_gossip_create(&h, &s.cfg, TLC_GOSSIP_DCD, model);
     for (int step = 0; step < STEPS && !status; step++) {
-        mode_leave();
+        leave(mode);
         set_values(&s, step);
-        (void)mode_enter(in);
+        enter(in, &mode);
         status = tlc_mpi_gossip_start(h, model);
         if (!status)
             status = tlc_mpi_wait(h);
     }
-    mode_leave();
+    leave(mode);
     require_status(status, TLC_OK);
     memcpy(r->values, tlc_gossip_model(tlc_mpi_gossip_object(h), 0), 300 * sizeof(float));
     memcpy(r->values + 300, tlc_gossip_model(tlc_mpi_gossip_object(h), 1), 400 * sizeof(float));

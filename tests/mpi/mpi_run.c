@@ -13,6 +13,10 @@ int MPI_Isend(const void *buf, int count, MPI_Datatype type, int dest, int tag, 
     sends.left -= sends.left > 0;
     if (sends.first < 0)
         sends.first = dest;
+    if (dest != rank) {
+        sends.messages++;
+        sends.bytes += (uint64_t)count;
+    }
     return PMPI_Isend(buf, count, type, dest, tag, comm, request);
 }
 
@@ -38,9 +42,13 @@ int main(int argc, char **argv)
     run(allreduce_tests);
     run(server_tests);
     run(gossip_tests);
+    run(graph_tests);
     run(message_tests);
     run(create_tests);
+    run(compare_tests);
+    run(config_tests);
     run(failure_tests);
+    run(handle_tests);
     run(kinds_tests);
     run(mode_tests);
     if (rank == 0)

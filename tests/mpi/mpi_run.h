@@ -12,8 +12,9 @@ extern int rank, ranks; /* of MPI_COMM_WORLD */
 
 /* What the library sends: MPI's profiling interface sees it. */
 typedef struct mpi_sends {
-    int left;  /* that succeed; -1: all do */
-    int first; /* to whom the first one went; -1: none did yet */
+    int left;                 /* that succeed; -1: all do */
+    int first;                /* to whom the first one went; -1: none did yet */
+    uint64_t messages, bytes; /* to others */
 } mpi_sends;
 extern mpi_sends sends;
 
@@ -24,7 +25,7 @@ typedef struct mpi_test {
 
 /* each up to NULL */
 extern const mpi_test allreduce_tests[], server_tests[], gossip_tests[], message_tests[], create_tests[],
-    failure_tests[], kinds_tests[], mode_tests[];
+    compare_tests[], config_tests[], failure_tests[], graph_tests[], handle_tests[], kinds_tests[], mode_tests[];
 
 /* The same text on all ranks. */
 void require_same_text(const char *text);

@@ -4,100 +4,30 @@
  * failure no ranks wait for each other. So it is when a rank has no memory for a moment: to make its handle, and in
  * steps, whose messages have many pieces here.
  */
-#include "../support/support.h"
-#include "fake_mpi.h"
-#include "heap.h"
-#include <threelc/mpi.h>
+#include "fault_scene.h"
+#include <math.h>
+#include <stdio.h>
 #include <unistd.h>
 
-enum { RANKS = 3, SECONDS_MAX = 100 };
+enum { SECONDS_MAX = 100 };
 
-static int steps;           /* that ranks make */
-static int poor, most = -1; /* this rank has memory for so many allocations, but not for the next; -1: all have it */
-static int refused;         /* ranks that could not make their handles */
-static int lacked;          /* there was an allocation that failed */
-
-/* ---- one rank ---------------------------------------------------------------------------------------------------- */
-
-typedef struct scene {
-    heap memory;
-    int rank;
-    tlc_tensor tensors[2];
-    tlc_exchange_config exchange;
-    tlc_mpi_config cfg;
-    tlc_outcome found;
-    float values[40];
-    const void *grads[2];
-    void *out[2];
-} scene;
-
-static void scene_set(scene *s, int rank, uint32_t workers, uint32_t servers)
-{
-    *s = (scene){.memory = {.left = rank == poor ? most : -1, .once = 1},
-                 .rank = rank,
-                 .found.struct_size = sizeof s->found};
-    for (int i = 0; i < 2; i++) {
-        s->tensors[i] = (tlc_tensor){.struct_size = sizeof *s->tensors,
-                                     .name = i ? "fc" : "conv",
-                                     .n = i ? 40 : 30,
-                                     .only = TLC_NOBODY};
-        s->grads[i] = s->out[i] = s->values;
-    }
-    require_status(tlc_exchange_config_init(&s->exchange, sizeof s->exchange), TLC_OK);
-    s->exchange.workers = workers;
-    s->exchange.servers = servers;
-    s->exchange.alloc = heap_allocator(&s->memory);
-    require_status(tlc_mpi_config_init(&s->cfg, sizeof s->cfg, fake_world()), TLC_OK);
-    s->cfg.exchange = &s->exchange;
-    s->cfg.tensors = s->tensors;
-    s->cfg.count = 2;
-    s->cfg.outcome = &s->found;
-    s->cfg.chunk = 16;
-}
-
-/* Does a create that failed say why? */
-static tlc_status created(const scene *s, tlc_status status)
-{
-    refused += status == TLC_ERR_NOMEM;
-    require(!status || fake_was_told() || s->found.status == TLC_ERR_TRANSPORT ||
-            (most >= 0 && status == TLC_ERR_NOMEM));
-    require(!status || (s->found.status == status && s->found.sentence[0]));
-    return status;
-}
-
-/* Does a call that failed say why? None succeeds on a rank on which MPI has failed. */
-static tlc_status went(const tlc_mpi *h, tlc_status status)
-{
-    tlc_outcome found = {.struct_size = sizeof found};
-
-    require(status || !fake_was_told());
-    require_status(tlc_mpi_outcome(h, &found), TLC_OK);
-    require(!status || (found.status == status && found.sentence[0]));
-    return status;
-}
-
-/* A step ends. The rank tries again if there was no memory for a message that came. */
-static tlc_status await(tlc_mpi *h)
-{
-    tlc_status status;
-
-    do
-        status = went(h, tlc_mpi_wait(h));
-    while (status == TLC_ERR_NOMEM);
-    return status;
-}
-
-static void close_scene(const scene *s)
-{
-    require(!s->memory.used);
-    if (s->rank == poor)
-        lacked = most >= 0 && s->memory.left < 0;
-}
+static int steps; /* that ranks make */
 
 /* ---- what ranks do ----------------------------------------------------------------------------------------------- */
 
-static void play_steps(scene *s, tlc_mpi *h)
+/* A handle has counted the calls of its object, and how often it yielded: the clock goes on by 1 in each. */
+static void require_times(const tlc_mpi *h, int calls, int yields)
 {
+    tlc_mpi_stats stats = {.struct_size = sizeof stats};
+
+    require_status(tlc_mpi_get_stats(h, &stats), TLC_OK);
+    require(stats.codec == calls && stats.waiting == yields);
+}
+
+/* owns: calls of the object in each step that only owners make. */
+static void play_steps(scene *s, tlc_mpi *h, int owns)
+{
+    const int before = fake_yields(), of_owner = tlc_allreduce_parts(tlc_mpi_allreduce_object(h)) ? owns : 0;
     tlc_status status = TLC_OK;
 
     for (int i = 0; i < steps && !status; i++) {
@@ -105,6 +35,8 @@ static void play_steps(scene *s, tlc_mpi *h)
         if (!status)
             status = await(h);
     }
+    if (!status)
+        require_times(h, steps * (2 + of_owner), fake_yields() - before);
     tlc_mpi_destroy(h);
     close_scene(s);
 }
@@ -119,7 +51,7 @@ static void play_allreduce(int rank, int ranks)
     if (created(&s, tlc_mpi_allreduce_create(&h, &s.cfg)))
         close_scene(&s);
     else
-        play_steps(&s, h);
+        play_steps(&s, h, 1);
 }
 
 static void play_gather(int rank, int ranks)
@@ -133,7 +65,7 @@ static void play_gather(int rank, int ranks)
     if (created(&s, tlc_mpi_allreduce_create(&h, &s.cfg)))
         close_scene(&s);
     else
-        play_steps(&s, h);
+        play_steps(&s, h, 0);
 }
 
 static tlc_status keep_still(void *arg, const tlc_allreduce *a, float *const *delta)
@@ -156,30 +88,33 @@ static void play_owners(int rank, int ranks)
     if (created(&s, tlc_mpi_owners_create(&h, &s.cfg, keep_still, NULL)))
         close_scene(&s);
     else
-        play_steps(&s, h);
+        play_steps(&s, h, 2);
 }
 
 static void play_worker(scene *s)
 {
     tlc_mpi *h = NULL;
     tlc_status status = created(s, tlc_mpi_worker_create(&h, &s->cfg));
+    const int before = fake_yields();
 
     for (int i = 0; i < steps && !status; i++) {
         status = went(h, tlc_mpi_worker_start(h, s->grads, 1, s->out));
         if (!status)
             status = await(h);
     }
+    if (!status)
+        require_times(h, steps * 2, fake_yields() - before);
     tlc_mpi_destroy(h);
 }
 
-/* The last rank serves the others. */
-static void play_apart(int rank, int ranks)
+/* The last ranks serve the others. */
+static void play_servers(int rank, int ranks, int servers)
 {
     tlc_mpi *h = NULL;
     scene s;
 
-    scene_set(&s, rank, (uint32_t)ranks - 1, 1);
-    if (rank < ranks - 1)
+    scene_set(&s, rank, (uint32_t)(ranks - servers), (uint32_t)servers);
+    if (rank < ranks - servers)
         play_worker(&s);
     else {
         tlc_status status = created(&s, tlc_mpi_server_create(&h, &s.cfg, NULL));
@@ -190,14 +125,24 @@ static void play_apart(int rank, int ranks)
     close_scene(&s);
 }
 
-/* The last rank is a worker, too. It ends with the worker or the server first. */
-static void play_both(int rank, int ranks, int server_first)
+static void play_apart(int rank, int ranks)
+{
+    play_servers(rank, ranks, 1);
+}
+
+static void play_many_apart(int rank, int ranks)
+{
+    play_servers(rank, ranks, ranks - 1);
+}
+
+/* All ranks are workers, too. Those with servers end with the worker or the server first. */
+static void play_both(int rank, int ranks, int servers, int server_first)
 {
     tlc_mpi *worker = NULL, *server = NULL;
     scene s;
 
-    scene_set(&s, rank, (uint32_t)ranks, 1);
-    if (rank < ranks - 1) {
+    scene_set(&s, rank, (uint32_t)ranks, (uint32_t)servers);
+    if (rank < ranks - servers) {
         play_worker(&s);
         close_scene(&s);
         return;
@@ -230,12 +175,17 @@ static void play_both(int rank, int ranks, int server_first)
 
 static void play_worker_first(int rank, int ranks)
 {
-    play_both(rank, ranks, 0);
+    play_both(rank, ranks, 1, 0);
 }
 
 static void play_server_first(int rank, int ranks)
 {
-    play_both(rank, ranks, 1);
+    play_both(rank, ranks, 1, 1);
+}
+
+static void play_many_both(int rank, int ranks)
+{
+    play_both(rank, ranks, 2, rank % 2);
 }
 
 /* The last rank destroys its worker before its server answers. That ends the server for all, so nobody takes the
@@ -294,24 +244,138 @@ static void play_gossip(int rank, int ranks)
             status = went(h, tlc_mpi_gossip_hello(h, 1));
     }
     tlc_mpi_destroy(h);
-    if (comm != MPI_COMM_NULL)
+    if (comm != MPI_COMM_NULL && !fake_was_told())
         MPI_Comm_free(&comm);
     close_scene(&s);
 }
 
-static tlc_outcome of_wrong; /* what a rank with a wrong argument hears */
-
-static void play_wrong(int rank, int ranks)
+/* The second worker is slow, and nobody waits for it but the server, when it has no room for answers. Each answer comes
+ * to both workers, in order. */
+static void play_backup(int rank, int ranks)
 {
+    enum { STEPS = 6 };
+    static float answer[STEPS];
     tlc_mpi *h = NULL;
     scene s;
 
-    scene_set(&s, rank, 0, 0);
-    if (rank == ranks - 1)
-        s.cfg.exchange = NULL;
-    require(tlc_mpi_allreduce_create(&h, &s.cfg) != TLC_OK);
-    if (rank == ranks - 1)
-        of_wrong = s.found;
+    scene_set(&s, rank, (uint32_t)ranks - 1, 1);
+    for (int i = 0; i < STEPS && rank == ranks - 1; i++)
+        answer[i] = -1;
+    s.exchange.backup = 1;
+    s.exchange.keep = 2;
+    s.exchange.push = s.exchange.pull = "raw";
+    tlc_status status = created(&s, rank < ranks - 1 ? tlc_mpi_worker_create(&h, &s.cfg)
+                                                     : tlc_mpi_server_create(&h, &s.cfg, NULL));
+    while (!status && rank == ranks - 1) {
+        status = went(h, tlc_mpi_server_run(h, NULL, NULL));
+        if (status != TLC_ERR_NOMEM)
+            break;
+        status = TLC_OK;
+    }
+    for (int i = 0; i < STEPS && !status && rank < ranks - 1; i++) {
+        fake_dawdle(rank * 5);
+        for (int k = 0; k < 40; k++)
+            s.values[k] = (float)(10 * i + rank);
+        status = went(h, tlc_mpi_worker_start(h, s.grads, 1, s.out));
+        if (!status)
+            status = await(h);
+        if (!status && answer[i] < 0)
+            answer[i] = s.values[0];
+        require(status || (s.values[39] == answer[i] && s.values[0] == answer[i]));
+        require(status || answer[i] >= (float)(10 * i)); /* what came late is in the next push */
+    }
+    tlc_mpi_destroy(h);
+    close_scene(&s);
+}
+
+/* The second worker is beside the first server, which goes on without it. The other server waits for it, but its
+ * gradient is not finite: of the outcomes of both servers workers have the one that says so. */
+static void play_uneven(int rank, int ranks)
+{
+    tlc_mpi *worker = NULL, *server = NULL;
+    scene s;
+
+    scene_set(&s, rank, (uint32_t)ranks - 1, 2);
+    s.exchange.backup = 1;
+    s.exchange.split_n = 1;
+    s.cfg.chunk = 1 << 20; /* no push is longer on its way */
+    for (int i = 0; i < 40; i++)
+        s.values[i] = rank == 1 ? NAN : 1;
+    tlc_status status = rank < ranks - 1 ? created(&s, tlc_mpi_worker_create(&worker, &s.cfg)) : TLC_OK;
+    if (!status && rank > 0)
+        status = created(&s, tlc_mpi_server_create(&server, &s.cfg, worker));
+    if (!status && rank == 0)
+        status = went(worker, tlc_mpi_worker_start(worker, s.grads, 1, s.out));
+    fake_dawdle(rank == 2 ? 4 : 0);
+    if (!status && server) {
+        status = went(server, tlc_mpi_server_start(server));
+        if (!status)
+            status = await(server);
+        if (!status || status == TLC_ERR_STEP)
+            status = went(server, tlc_mpi_server_answer(server, NULL));
+    }
+    if (!status && rank == 1)
+        status = went(worker, tlc_mpi_worker_start(worker, s.grads, 1, s.out));
+    if (!status && worker)
+        (void)await(worker);
+    if (worker && most < 0 && !fake_was_hit()) {
+        tlc_outcome found = {.struct_size = sizeof found};
+        require_status(tlc_mpi_outcome(worker, &found), TLC_OK);
+        require(found.status == TLC_OK && found.cause == TLC_ERR_NONFINITE && found.rank == 1 && *found.taken == 1);
+        require_status(tlc_worker_outcome(tlc_mpi_worker_object(worker), 0, &found), TLC_OK);
+        require(!found.cause && *found.taken == 1);
+    }
+    tlc_mpi_destroy(worker);
+    tlc_mpi_destroy(server);
+    close_scene(&s);
+}
+
+static int ahead; /* this worker */
+
+/* The worker is a step ahead, as it has the state of one that has made a step. */
+static void go_ahead(const scene *s, tlc_worker *of)
+{
+    tlc_message push, answer;
+    tlc_worker *w = NULL;
+    tlc_server *server = NULL;
+    unsigned char state[4000];
+    size_t size;
+
+    require_status(tlc_worker_create(&w, &s->exchange, (uint32_t)ahead, s->tensors, 2), TLC_OK);
+    require_status(tlc_server_create(&server, &s->exchange, 0, s->tensors, 2), TLC_OK);
+    require_status(tlc_worker_push(w, s->grads, 1, &push), TLC_OK);
+    require_status(tlc_server_push(server, push, NULL), TLC_OK);
+    require_status(tlc_server_reduce(server), TLC_OK);
+    require_status(tlc_server_answer(server, NULL, &answer), TLC_OK);
+    require_status(tlc_worker_pull(w, &answer, s->out), TLC_OK);
+    require_status(tlc_worker_state_save(w, state, sizeof state, &size), TLC_OK);
+    require_status(tlc_worker_state_load(of, &(tlc_message){state, size}, 1), TLC_OK);
+    tlc_worker_destroy(w);
+    tlc_server_destroy(server);
+}
+
+/* The server breaks at the push of a worker, though there is another one, which would be enough. */
+static void play_ahead(int rank, int ranks)
+{
+    const int is_server = rank == ranks - 1;
+    char sentence[60];
+    tlc_mpi *h = NULL;
+    scene s;
+
+    scene_set(&s, rank, (uint32_t)ranks - 1, 1);
+    s.exchange.backup = 1;
+    s.cfg.chunk = 1 << 20; /* no push is longer on its way */
+    require_status(is_server ? tlc_mpi_server_create(&h, &s.cfg, NULL) : tlc_mpi_worker_create(&h, &s.cfg), TLC_OK);
+    if (rank == ahead)
+        go_ahead(&s, tlc_mpi_worker_object(h));
+    fake_dawdle(is_server ? 4 : 0);
+    require_status(is_server ? tlc_mpi_server_start(h) : tlc_mpi_worker_start(h, s.grads, 1, s.out), TLC_OK);
+    require_status(tlc_mpi_wait(h), TLC_ERR_ORDER);
+    tlc_outcome found = {.struct_size = sizeof found};
+    require_status(tlc_mpi_outcome(h, &found), TLC_OK);
+    snprintf(sentence, sizeof sentence, "worker %d sent step 2, this is step 1", ahead);
+    require(strstr(found.sentence, is_server ? sentence : "a server was destroyed"));
+    tlc_mpi_destroy(h);
     close_scene(&s);
 }
 
@@ -327,6 +391,10 @@ static const struct {
     {"server first", play_server_first},
     {"cut off", play_cut_off},
     {"gossip", play_gossip},
+    {"backup", play_backup},
+    {"many servers", play_many_apart},
+    {"many servers beside workers", play_many_both},
+    {"a worker behind its server", play_uneven},
 };
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */
@@ -350,7 +418,8 @@ static void each_call_fails(void (*play)(int rank, int ranks), const char *name)
                 continue;
             at.i = (size_t)call;
             alarm(SECONDS_MAX); /* a rank that waits without a call of MPI */
-            require(fake_run(RANKS, (fake_fault){rank, call, call % 2}, play) == -1);
+            const fake_fault fault = {rank, call, (fake_says)(runs % 3), runs / 3 % 2};
+            require(fake_run(RANKS, fault, play) == -1);
         }
     }
     printf("# %s: %u calls fail\n", name, (runs + stride - 1) / stride);
@@ -379,20 +448,6 @@ static void each_rank_is_poor(void (*play)(int rank, int ranks), const char *nam
     printf("# %s: %u allocations fail\n", name, runs - RANKS);
 }
 
-/* A rank that is wrong, and cannot say so as MPI fails, says that. */
-static void wrong_and_failed(void)
-{
-    static const char *const calls[] = {"MPI_Comm_rank", "MPI_Comm_size", "MPI_Comm_dup", "MPI_Bcast", "MPI_Allreduce"};
-
-    for (int call = 1; call <= (int)COUNT(calls); call++) {
-        require(fake_run(RANKS, (fake_fault){RANKS - 1, call, 0}, play_wrong) == -1);
-        require(of_wrong.status == TLC_ERR_TRANSPORT && strstr(of_wrong.sentence, calls[call - 1]));
-        require(strstr(of_wrong.sentence, "the fake fails"));
-        require(fake_run(RANKS, (fake_fault){RANKS - 1, call, 1}, play_wrong) == -1);
-        require(strstr(of_wrong.sentence, "MPI failed with the code"));
-    }
-}
-
 int main(int argc, char **argv)
 {
     if (argc > 1)
@@ -403,7 +458,10 @@ int main(int argc, char **argv)
         printf("ok %zu - %s\n", i + 1, plays[i].name);
         fflush(stdout);
     }
-    wrong_and_failed();
-    printf("ok %zu - a rank that is wrong when MPI fails\n1..%zu\n", COUNT(plays) + 1, COUNT(plays) + 1);
+    for (ahead = 0; ahead < RANKS - 1; ahead++)
+        (void)fake_run(RANKS, (fake_fault){.rank = 0}, play_ahead);
+    printf("ok %zu - one worker is a step ahead\n", COUNT(plays) + 1);
+    test_wrong();
+    printf("ok %zu - a rank that is wrong when MPI fails\n1..%zu\n", COUNT(plays) + 2, COUNT(plays) + 2);
     return 0;
 }
