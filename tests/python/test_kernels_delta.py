@@ -15,8 +15,9 @@ os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported
 
 import torch
 from threelc import delta
+from threelc._arrays import weight_dtype_of
 from threelc.torch.kernels import _delta_torch, delta as kernels, usable
-from threelc.torch.kernels._units import BLOCK
+from threelc.torch.kernels._units import BLOCK, bits_of, unit_of
 
 WAYS = {"torch": _delta_torch}
 try:
@@ -55,7 +56,7 @@ class Weights:
     def __init__(self, name, n, share, seed):
         rng = torch.Generator().manual_seed(seed)
         self.name, self.dtype = name, DTYPES[name]
-        self.unit = kernels.unit_of(kernels.weight_dtype_of(name))
+        self.unit = unit_of(weight_dtype_of(name))
         self.elements = -(-n // self.unit.in_a_byte)
         self.n = self.elements * self.unit.in_a_byte
         width = max(self.unit.width, 8)
@@ -207,7 +208,7 @@ class Lists(Ways):
                     self.assertEqual([(len(each), each.dtype) for each in found],
                                      [(0, torch.int64), (0, dtype), (0, dtype)])
                     weights = torch.ones(n, dtype=dtype)
-                    kernels.apply(weights, found.positions, found.after.view(kernels._bits(weights, name, "")[0].dtype),
+                    kernels.apply(weights, found.positions, found.after.view(bits_of(weights, name, "")[0].dtype),
                                   dtype=name)
                     self.assertTrue((weights == 1).all())
 

@@ -2,10 +2,11 @@
 """What weights are to deltas: integers."""
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import NamedTuple, Optional, Tuple
 
 import torch
 
+from ..._arrays import DTypeLike, check_memory, weight_dtype_of
 from ..._c import DType
 
 BLOCK = 65536  # weights that have a payload of their own in a frame
@@ -35,3 +36,14 @@ class Unit(NamedTuple):
 def unit_of(dtype: DType) -> Unit:
     """What weights of a dtype are."""
     return Unit(dtype.bits, dtype in _FLOATS)
+
+
+def bits_of(tensor: torch.Tensor, dtype: Optional[DTypeLike], what: str) -> Tuple[torch.Tensor, Unit]:
+    """The weights as integers, and what they are."""
+    check_memory(tensor, what)
+    unit = unit_of(weight_dtype_of(tensor.dtype if dtype is None else dtype))
+    if not tensor.is_contiguous():
+        raise ValueError(f"{what} is not contiguous; give {what}.contiguous()")
+    if 8 * tensor.element_size() != max(unit.width, 8):
+        raise TypeError(f"{what} has {tensor.dtype}, and weights of {unit.width} bits are needed")
+    return tensor.detach().view(-1).view(unit.integer), unit

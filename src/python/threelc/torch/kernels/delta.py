@@ -17,9 +17,9 @@ from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 
-from ..._arrays import DTypeLike, check_memory, check_writable, weight_dtype_of
+from ..._arrays import DTypeLike, check_memory, check_writable
 from . import _delta_torch
-from ._units import BLOCK, Unit, unit_of
+from ._units import BLOCK, bits_of
 from .usable import runs_triton
 
 __all__ = ["Found", "apply", "find"]
@@ -45,8 +45,8 @@ def find(old: torch.Tensor, new: torch.Tensor, *, dtype: Optional[DTypeLike] = N
     Of a block of 65,536 weights all are listed if more than half of them differ, and of a last one that has less than
     2,048, if any do: a frame may have such a block as it is, and then from_changes() makes the bytes of compress().
     """
-    before, unit = _bits(old, dtype, "old")
-    after, _ = _bits(new, dtype, "new")
+    before, unit = bits_of(old, dtype, "old")
+    after, _ = bits_of(new, dtype, "new")
     if (old.shape, old.dtype, old.device) != (new.shape, new.dtype, new.device):
         raise ValueError(f"old is {old.dtype} of shape {list(old.shape)} on {old.device}, new {new.dtype} of "
                          f"{list(new.shape)} on {new.device}")
@@ -88,7 +88,7 @@ def apply(weights: torch.Tensor, positions: torch.Tensor, values: torch.Tensor, 
     4 bits. are_values: what they are, as in threelc.delta.Changes. ValueError, before anything is written: positions do
     not rise, or are not those of weights.
     """
-    bits, unit = _bits(weights, dtype, "weights")
+    bits, unit = bits_of(weights, dtype, "weights")
     check_writable(weights, "weights")
     at, k = _list(positions, "positions", torch.int64, weights.device)
     by, found = _list(values, "values", unit.integer, weights.device)
@@ -118,17 +118,6 @@ def _list(tensor: torch.Tensor, what: str, dtype: torch.dtype, device: torch.dev
     if tensor.is_floating_point() or tensor.element_size() != torch.empty(0, dtype=dtype).element_size():
         raise TypeError(f"{what} are {tensor.dtype}, and {dtype} is needed")
     return tensor.detach().view(-1).view(dtype), tensor.numel()
-
-
-def _bits(tensor: torch.Tensor, dtype: Optional[DTypeLike], what: str) -> Tuple[torch.Tensor, Unit]:
-    """The weights as integers, and what they are."""
-    check_memory(tensor, what)
-    unit = unit_of(weight_dtype_of(tensor.dtype if dtype is None else dtype))
-    if not tensor.is_contiguous():
-        raise ValueError(f"{what} is not contiguous; give {what}.contiguous()")
-    if 8 * tensor.element_size() != max(unit.width, 8):
-        raise TypeError(f"{what} has {tensor.dtype}, and weights of {unit.width} bits are needed")
-    return tensor.detach().view(-1).view(unit.integer), unit
 
 
 def _path(device: torch.device) -> Any:
