@@ -229,16 +229,20 @@ class Lists(Ways):
 
 class Changed(Ways):
     def test_nibbles(self):
-        """Two changes in a byte, or one of its halves; in a tile, and at its end."""
+        """Two changes in a byte, or one of its halves; in a tile, and at its end. Differences, and values."""
         for _ in self.each():
-            for places in ([0], [1], [0, 1], [1, 2], [0, 1, 2, 3], [1, 2, 3, 4], [2046, 2047, 2048, 2049, 2051],
-                           list(range(1, 2500)), list(range(0, 2500))):
-                weights = torch.full((1250,), 0x21, dtype=torch.uint8)
-                after = torch.stack([weights & 15, weights >> 4], 1).view(-1)
-                values = torch.arange(len(places), dtype=torch.uint8) * 7 % 16
-                after[places] = (after[places] + values) % 16
-                kernels.apply(weights, torch.tensor(places), values, dtype="u4")
-                self.assertEqual(weights.tolist(), (after[::2] | after[1::2] << 4).tolist(), places[:9])
+            for kind in range(2):
+                self.check_nibbles(kind)
+
+    def check_nibbles(self, kind):
+        for places in ([0], [1], [0, 1], [1, 2], [0, 1, 2, 3], [1, 2, 3, 4], [2046, 2047, 2048, 2049, 2051],
+                       list(range(1, 2500)), list(range(0, 2500))):
+            weights = torch.full((1250,), 0x21, dtype=torch.uint8)
+            after = torch.stack([weights & 15, weights >> 4], 1).view(-1)
+            values = (torch.arange(len(places)) * 7 % 16 + 3).to(torch.uint8) % 16
+            after[places] = (values if kind else after[places] + values) % 16
+            kernels.apply(weights, torch.tensor(places), values, kind, dtype="u4")
+            self.assertEqual(weights.tolist(), (after[::2] | after[1::2] << 4).tolist(), places[:9])
 
     def test_values_of_64_bits(self):
         """Halves are differences, or what the weights are next."""

@@ -42,8 +42,8 @@ def bits_of(tensor: torch.Tensor, dtype: Optional[DTypeLike], what: str) -> Tupl
     """The weights as integers, and what they are."""
     check_memory(tensor, what)
     unit = unit_of(weight_dtype_of(tensor.dtype if dtype is None else dtype))
-    if not tensor.is_contiguous():
-        raise ValueError(f"{what} is not contiguous; give {what}.contiguous()")
+    if not tensor.is_contiguous() or tensor.is_neg():
+        raise ValueError(f"{what} is not contiguous, or has another sign than its memory; give a clone of it")
     if 8 * tensor.element_size() != max(unit.width, 8):
         raise TypeError(f"{what} has {tensor.dtype}, and weights of {unit.width} bits are needed")
     return tensor.detach().view(-1).view(unit.integer), unit

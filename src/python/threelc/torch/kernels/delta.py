@@ -17,12 +17,12 @@ from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 
-from ..._arrays import DTypeLike, check_memory, check_writable
+from ..._arrays import DTypeLike, check_memory, is_written
 from . import _delta_torch
 from ._units import BLOCK, bits_of
 from .usable import runs_triton
 
-__all__ = ["Found", "apply", "find"]
+__all__ = ["Found", "apply", "elements", "find", "put"]
 
 _FEW = 2048  # weights of a block, in which the heads of payloads may be longer than what they save
 
@@ -89,16 +89,29 @@ def apply(weights: torch.Tensor, positions: torch.Tensor, values: torch.Tensor, 
     not rise, or are not those of weights.
     """
     bits, unit = bits_of(weights, dtype, "weights")
-    check_writable(weights, "weights")
     at, k = _list(positions, "positions", torch.int64, weights.device)
     by, found = _list(values, "values", unit.integer, weights.device)
     if k != found:
         raise ValueError(f"there are {k} positions and {found} values")
     if not 0 <= are_values <= (3 if unit.width == 64 else 1):
         raise ValueError(f"are_values is {are_values}, of weights of {unit.width} bits")
+    _check_positions(at, len(bits) * unit.in_a_byte)
+    is_written(weights, "weights")
     if k:
-        _check_positions(at, len(bits) * unit.in_a_byte)
         _path(weights.device).apply(bits, at, by, are_values, unit)
+
+
+def elements(weights: torch.Tensor, positions: torch.Tensor, *,
+             dtype: Optional[DTypeLike] = None) -> Tuple[torch.Tensor, torch.Tensor]:
+    """What is in the weights before a call of apply() with these positions, for put()."""
+    bits, unit = bits_of(weights, dtype, "weights")
+    at = torch.div(positions, unit.in_a_byte, rounding_mode="floor")
+    return at, bits[at]
+
+
+def put(weights: torch.Tensor, at: torch.Tensor, elements: torch.Tensor, *, dtype: Optional[DTypeLike] = None) -> None:
+    """Writes what elements() found."""
+    bits_of(weights, dtype, "weights")[0][at] = elements
 
 
 def _check_positions(positions: torch.Tensor, n: int) -> None:
