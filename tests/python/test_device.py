@@ -10,7 +10,10 @@ import threelc.torch
 from cluster import CLUSTER
 from outer_models import Scaler, in_pieces
 from test_ddp import bits, start, train
-from threelc.torch._common.device import Quantizer, _nearest
+from threelc import Status
+from threelc.torch._common.device import OnDevice
+from threelc.torch.kernels.choice import OPERATIONS, quantized
+from threelc.torch.kernels.quantizer import Quantizer, _nearest
 
 CODECS = ("3lc", "3lc:s=1.75", "3lc-golomb", "3lc-golomb:s=1.9", "ternary+quartic", "ternary:s=1.1,block=64+quartic",
           "ternary:block=100+quartic+zerorun", "ternary:s=1.5,block=7+golomb")
@@ -31,9 +34,7 @@ class Frames(unittest.TestCase):
                         residual = torch.zeros(n)
                         for _ in range(3):
                             gradient = shape(torch.randn(n)).clamp(-6e4, 6e4).to(dtype)
-                            residual += gradient
-                            scales = quantizer.scales(quantizer.maxima(residual).tolist())
-                            quartic = quantizer.quantize(residual, torch.tensor(scales))
+                            scales, quartic, residual = quantized(OPERATIONS, quantizer, residual, gradient)
                             frame = threelc.compress_quartic(quartic, scales, n, codec, dtype=dtype)
                             where = f"{codec}, {dtype}, {n} values, {name}"
                             self.assertEqual(frame, context.compress(gradient), where)
@@ -42,10 +43,8 @@ class Frames(unittest.TestCase):
     def test_checksum(self):
         gradient = torch.randn(100)
         for codec in ("3lc", "3lc-golomb"):
-            quantizer, x = Quantizer.of(codec), gradient.clone()
-            scales = quantizer.scales(quantizer.maxima(x).tolist())
-            frame = threelc.compress_quartic(quantizer.quantize(x, torch.tensor(scales)), scales, 100, codec,
-                                             checksum=True)
+            scales, quartic, _ = quantized(OPERATIONS, Quantizer.of(codec), torch.zeros(100), gradient)
+            frame = threelc.compress_quartic(quartic, scales, 100, codec, checksum=True)
             self.assertEqual(frame, threelc.Context(100, codec, checksum=True).compress(gradient))
 
     def test_other_codecs_are_the_hosts(self):
@@ -67,6 +66,31 @@ class Frames(unittest.TestCase):
         self.assertEqual(_nearest(middle + "0000001"), 1 + 2**-23)
         self.assertEqual([_nearest(s) for s in ("1", "1.75", "1.9")],
                          [float(torch.tensor(s)) for s in (1.0, 1.75, 1.9)])
+
+
+class Pushes(unittest.TestCase):
+    def test_what_failed_leaves_the_residual(self):
+        """A value of another tensor, which is not quantized here, is not finite."""
+        host = torch.zeros(100)
+        allreduce = threelc.exchange.AllReduce(
+            threelc.exchange.Config(workers=1, push="3lc", min_n=10), 0,
+            [threelc.exchange.Tensor("large", 100, residual=host), threelc.exchange.Tensor("small", 5)])
+        quantizer = Quantizer.of("3lc")
+        on_device = OnDevice(allreduce, quantizer, {0: host}, torch.device("cpu"))
+        residual, out = on_device.residuals[0], [torch.zeros(100), torch.zeros(5)]
+        for small, cause in ((1.0, Status.OK), (math.nan, Status.NONFINITE), (2.0, Status.OK)):
+            gradients, before = [torch.randn(100), torch.full((5,), small)], residual.clone()
+            pushed = on_device.push(gradients, 1.0)
+            self.assertIs(on_device.residuals[0], residual)
+            self.assertEqual(allreduce.outcome().cause, cause)
+            if cause == Status.OK:
+                allreduce.pull([allreduce.reduce(pushed)], out)
+                self.assertTrue(torch.equal(residual, quantized(OPERATIONS, quantizer, before, gradients[0])[2]))
+            else:
+                self.assertTrue(torch.equal(residual, before))
+                self.assertRaises(threelc.StepError, allreduce.pull, [allreduce.reduce(pushed)], out)
+                on_device.take_back()
+                self.assertTrue(torch.equal(residual, before))
 
 
 def trained(rank, world, quantize, codec, mode):

@@ -75,8 +75,9 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     seed:          of stochastic codecs.
     threads:       that compress and decode.
     quantize:      where codecs of 3-value symbols quantize. "auto": where the gradients are; from a GPU 1.6 bits a
-                   value come to the host. "host": always by the library, "device": always by torch operations. Bytes
-                   and results are the same. Other codecs are always the library's.
+                   value come to the host. "host": always by the library, "device": always there, on the CPU too, by
+                   torch operations or Triton. Bytes and results are the same. Other codecs are always the
+                   library's.
     process_group: a group of backend gloo for the messages, which nobody else uses. None: a new one is made, with the
                    timeout of the module's group. After this time an exchange with a rank that stands still fails.
 

@@ -20,7 +20,8 @@ from ..._arrays import dtype_of
 from ..._c import DType
 from ..._errors import StepError
 from ...codec_strings import check_codec
-from .device import OnDevice, Quantizer
+from ..kernels.quantizer import Quantizer
+from .device import OnDevice
 from .histories import compare_histories
 from .module import copied
 from .states import traffic_saved

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: MIT
+"""3-value quantization as Triton kernels: 3LC's sections 3.1 and 3.2 in two sweeps over residual and gradient.
+
+The first finds the largest magnitudes and writes nothing else. The second reads both again and writes what is left and
+the quartic bytes. So for each value a step reads the residual twice and the gradient twice, and writes 4.2 bytes.
+
+The bytes are those of the C library, as long as the device adds, halves and compares binary32 as IEEE 754 says. What
+could break them:
+- subnormals that are flushed to 0, in residual + gradient, in x - M or in the comparison with M / 2;
+- residual + gradient that is not rounded before M is subtracted: excess precision, or another order;
+- contraction of a product and a sum. The kernels are compiled without it. They have no product but M / 2, which is
+  compared only;
+- comparisons that take NaN for impossible. None sees one: magnitudes are compared as integers, in which infinity is
+  above all numbers and NaN above infinity, and with such a magnitude no second sweep is made.
+Division and TF32 do not matter: nothing is divided but indices, and there is no matrix. choice.py tests the rest on
+the device.
+"""
+from __future__ import annotations
+
+from typing import Any, Tuple
+
+import torch
+import triton
+import triton.language as tl
+
+TILE = 4096  # values of a program that looks for the largest magnitude
+QUARTIC_TILE = 1024  # bytes of a program that quantizes: five values each
+
+
+@triton.jit
+def _sum(residual, gradient, at, there):
+    g = tl.load(gradient + at, mask=there, other=0)
+    if g.dtype == tl.int16:  # bits of bfloat16: the conversion of Triton's interpreter loses subnormals
+        g = (g.to(tl.int32) << 16).to(tl.float32, bitcast=True)
+    return tl.load(residual + at, mask=there, other=0) + g.to(tl.float32)
+
+
+@triton.jit(do_not_specialize=["residual", "gradient", "found", "n", "block"])
+def _maxima(residual, gradient, found, n, block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A program takes COLUMNS values of each of ROWS blocks. Their order does not matter: it is a maximum of
+    integers."""
+    program = tl.program_id(0)
+    block = block.to(tl.int64)  # there may be more than 2^31 values
+    tiles = (block + COLUMNS - 1) // COLUMNS
+    rows = program // tiles * ROWS + tl.arange(0, ROWS)
+    column = program % tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    at = rows[:, None] * block + column
+    there = (column < block) & (at < n)
+    largest = tl.max(_sum(residual, gradient, at, there).to(tl.int32, bitcast=True) & 0x7fffffff, axis=1)
+    tl.atomic_max(found + rows, largest, mask=rows * block < n, sem="relaxed")
+
+
+@triton.jit(do_not_specialize=["residual", "gradient", "scales", "rest", "quartic", "n", "block"])
+def _quantize(residual, gradient, scales, rest, quartic, n, block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A program makes COLUMNS bytes of each of ROWS blocks."""
+    program = tl.program_id(0)
+    block = block.to(tl.int64)
+    whole = (block + 4) // 5  # bytes of a block
+    tiles = (whole + COLUMNS - 1) // COLUMNS
+    row = program // tiles * ROWS + tl.arange(0, ROWS)[:, None]
+    column = program % tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    values = tl.minimum(n - row * block, block)  # the last block is shorter, and after it there are none
+    length = (values + 4) // 5
+    scale = tl.load(scales + row, mask=values > 0, other=0)
+    threshold = scale * 0.5
+    byte = tl.zeros([ROWS, COLUMNS], tl.int32)
+    for part in tl.static_range(5):
+        index = part * length + column
+        there = (column < length) & (index < values)
+        at = row * block + index
+        x = _sum(residual, gradient, at, there)
+        up = x > threshold
+        down = x < -threshold
+        tl.store(rest + at, tl.where(up, x - scale, tl.where(down, x + scale, x)), mask=there)
+        digit = tl.where(up, 2, tl.where(down, 0, 1))
+        byte = byte * 3 + tl.where(there, digit, 0)
+    tl.store(quartic + row * whole + column, byte.to(tl.uint8), mask=column < length)
+
+
+def _launch(kernel: Any, residual: torch.Tensor, gradient: torch.Tensor, others: Tuple[torch.Tensor, ...], block: int,
+            per_item: int, tile: int) -> None:
+    """tile: items of a program: values, or bytes of per_item values each. Small blocks share one."""
+    n = len(residual)
+    if not n:
+        return
+    block = min(block or n, n)
+    items = -(-block // per_item)
+    columns = min(triton.next_power_of_2(items), tile) if block < n else tile
+    rows = tile // columns
+    if gradient.dtype == torch.bfloat16:
+        gradient = gradient.view(torch.int16)
+    with torch.cuda.device_of(residual):
+        kernel[(-(-n // (rows * block)) * -(-items // columns),)](residual, gradient, *others, n, block, ROWS=rows,
+                                                                  COLUMNS=columns, enable_fp_fusion=False)
+
+
+def maxima(residual: torch.Tensor, gradient: torch.Tensor, block: int, found: torch.Tensor) -> None:
+    """The same as in operations.py."""
+    _launch(_maxima, residual, gradient, (found.view(torch.int32),), block, 1, TILE)
+
+
+def quantize(residual: torch.Tensor, gradient: torch.Tensor, block: int, scales: torch.Tensor, rest: torch.Tensor,
+             quartic: torch.Tensor) -> None:
+    """The same as in operations.py."""
+    _launch(_quantize, residual, gradient, (scales, rest, quartic), block, 5, QUARTIC_TILE)
