@@ -8,6 +8,7 @@ import ctypes
 import mmap
 import os
 import sys
+import types
 import unittest
 from unittest import mock
 
@@ -16,7 +17,8 @@ os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported
 import torch
 from threelc import delta
 from threelc._arrays import weight_dtype_of
-from threelc.torch.kernels import _delta_torch, delta as kernels, usable
+from threelc.torch import kernels as package
+from threelc.torch.kernels import _delta_torch, delta as kernels, tried, usable
 from threelc.torch.kernels._units import BLOCK, bits_of, unit_of
 
 WAYS = {"torch": _delta_torch}
@@ -92,7 +94,7 @@ class Ways(unittest.TestCase):
     def each(self):
         """Runs what follows by each way."""
         for module in WAYS.values():
-            with mock.patch.object(kernels, "_path", lambda device: module):
+            with mock.patch.object(kernels, "_path", lambda device, unit: module):
                 yield module
 
     def use_large_tiles(self):
@@ -321,11 +323,49 @@ class Choice(unittest.TestCase):
                     mock.patch.object(torch.version, "hip", hip):
                 self.assertEqual([usable.runs_triton(device) for device in (cpu, cuda, mps)], expected)
 
+    def chosen(self, name):
+        kernels._path.cache_clear()
+        self.addCleanup(kernels._path.cache_clear)
+        return kernels._path(torch.device("cpu"), unit_of(weight_dtype_of(name)))
+
     def test_path(self):
-        for runs, expected in ((False, _delta_torch), (True, WAYS.get("triton"))):
-            if expected:
-                with mock.patch.object(kernels, "runs_triton", lambda device: runs):
-                    self.assertIs(kernels._path(torch.device("cpu")), expected)
+        with mock.patch.object(tried, "runs_triton", lambda device: False):
+            self.assertIs(self.chosen("bf16"), _delta_torch)
+        if "triton" in WAYS:
+            for name in ("u4", "bf16", "f64"):
+                self.assertIs(self.chosen(name), WAYS["triton"])
+
+    def test_kernels_that_are_wrong(self):
+        """They are not used, and a warning says why."""
+        def counts(*arguments):
+            found = _delta_torch.counts(*arguments)
+            found[0] += 1
+            return found
+
+        def lists(*arguments):
+            positions, before, after = _delta_torch.lists(*arguments)
+            after[-1] += 1
+            return positions, before, after
+
+        def apply(weights, positions, values, are_values, unit):
+            _delta_torch.apply(weights, positions, values, are_values and 1, unit)
+
+        def fails(*arguments):
+            raise MemoryError("no room")
+
+        for name, wrong, reason in (("bf16", {"counts": counts}, "they do not make"), ("u4", {"lists": lists}, "they do not make"),
+                                    ("i64", {"apply": apply}, "they do not make"),
+                                    ("f32", {"apply": fails}, "MemoryError: no room")):
+            good = {each: getattr(_delta_torch, each) for each in ("counts", "lists", "apply", "TILE")}
+            module = types.ModuleType("threelc.torch.kernels._delta_triton")
+            vars(module).update(good, **wrong)
+            with mock.patch.object(tried, "runs_triton", lambda device: True), \
+                    mock.patch.dict(sys.modules, {module.__name__: module}), \
+                    mock.patch.object(package, "_delta_triton", module, create=True):
+                with self.assertWarnsRegex(RuntimeWarning, f"deltas of weights on cpu .*{reason}"):
+                    self.assertIs(self.chosen(name), _delta_torch)
+                vars(module).update(good)
+                self.assertIs(self.chosen(name), module)
 
 
 if __name__ == "__main__":

@@ -6,7 +6,9 @@ import os
 import subprocess
 import sys
 import tempfile
+import types
 import unittest
+import warnings
 from pathlib import Path
 from unittest import mock
 
@@ -16,14 +18,13 @@ import test_kernels_delta
 import test_weight_bytes
 import test_weight_pieces
 import test_weight_sync
-import threelc
 import torch
 from test_kernels_delta import DTYPES, Weights
-from test_weight_sync import Tensors, alone, bits
+from test_weight_sync import alone, bits
 from threelc import delta
-from threelc.torch import weight_sync
+from threelc.torch import kernels as package, weight_sync
 from threelc.torch._common import device_weights
-from threelc.torch.kernels import _xxh3, delta as kernels, digest as digests
+from threelc.torch.kernels import _xxh3, delta as kernels, digest as digests, tried
 
 WeightSync = weight_sync.WeightSync
 WAYS = {"torch": _xxh3}
@@ -44,6 +45,24 @@ class Digests(unittest.TestCase):
                     moved = torch.cat([w.before[:1], w.before])[1:]
                     for weights in (w.before, moved) if way == "torch" else (moved,):
                         self.assertEqual(digests.digest(weights, dtype=name), expected, (way, name, n))
+
+    def test_choice(self):
+        """Kernels are tried on three pieces."""
+        self.addCleanup(forget)
+        forget()
+        if len(WAYS) == 2:
+            self.assertIs(digests._sums(torch.device("cpu")), _xxh3_triton.sums)
+        module = types.ModuleType("threelc.torch.kernels._xxh3_triton")
+        for sums, is_used in ((_xxh3.sums, True), (lambda words, pieces: _xxh3.sums(words, pieces)[:2], False)):
+            module.sums = sums
+            with mock.patch.object(tried, "runs_triton", lambda device: True), \
+                    mock.patch.dict(sys.modules, {module.__name__: module}), \
+                    mock.patch.object(package, "_xxh3_triton", module, create=True):
+                forget()
+                with warnings.catch_warnings(record=True) as said:
+                    warnings.simplefilter("always")
+                    self.assertEqual(digests._sums(torch.device("cpu")) is sums, is_used)
+            self.assertEqual(["they do not make what" in str(each.message) for each in said], [True] * (not is_used))
 
     def test_big_endian(self):
         """There the host makes them."""
@@ -82,13 +101,22 @@ def octets(tensor):
     return tensor.contiguous().view(-1).view(torch.uint8)
 
 
+def forget():
+    """How kernels did when they were tried."""
+    kernels._path.cache_clear()
+    digests._sums.cache_clear()
+
+
 class WithoutTriton:
     """Its interpreter would take long; what it does is tested elsewhere."""
 
     def run(self, result=None):
-        with mock.patch.object(kernels, "runs_triton", lambda device: False), \
-                mock.patch.object(digests, "runs_triton", lambda device: False):
-            return super().run(result)
+        with mock.patch.object(tried, "runs_triton", lambda device: False):
+            try:
+                forget()
+                return super().run(result)
+            finally:
+                forget()
 
 
 class Messages(WithoutTriton, unittest.TestCase):

@@ -9,18 +9,20 @@
         threelc.torch.kernels.delta.apply(weights, positions.to(device), values.to(device), piece.are_values)
 
 Weights are compared as bits: NaN payloads and -0 come out as they went in. Kernels of Triton do the work where it is
-installed and has the device, else torch operations do the same. Neither has run on a GPU yet.
+installed and has the device, else torch operations do the same. They are tried first: what they do to some weights is compared
+with the CPU. Neither has run on a GPU yet.
 """
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Optional, Tuple
+from functools import lru_cache
+from typing import Any, List, NamedTuple, Optional, Tuple
 
 import torch
 
 from ..._arrays import DTypeLike, check_memory, is_written
 from . import _delta_torch
-from ._units import BLOCK, bits_of
-from .usable import runs_triton
+from ._units import BLOCK, Unit, bits_of
+from .tried import tried
 
 __all__ = ["Found", "apply", "elements", "find", "put"]
 
@@ -53,7 +55,7 @@ def find(old: torch.Tensor, new: torch.Tensor, *, dtype: Optional[DTypeLike] = N
     n = len(before) * unit.in_a_byte
     k = 0
     if n:
-        path = _path(old.device)
+        path = _path(old.device, unit)
         starts, is_whole, k = _places(path.counts(before, after, n, unit), n, path.TILE)
     if most is not None and k > most:
         return None
@@ -98,7 +100,7 @@ def apply(weights: torch.Tensor, positions: torch.Tensor, values: torch.Tensor, 
     _check_positions(at, len(bits) * unit.in_a_byte)
     is_written(weights, "weights")
     if k:
-        _path(weights.device).apply(bits, at, by, are_values, unit)
+        _path(weights.device, unit).apply(bits, at, by, are_values, unit)
 
 
 def elements(weights: torch.Tensor, positions: torch.Tensor, *,
@@ -133,9 +135,33 @@ def _list(tensor: torch.Tensor, what: str, dtype: torch.dtype, device: torch.dev
     return tensor.detach().view(-1).view(dtype), tensor.numel()
 
 
-def _path(device: torch.device) -> Any:
-    """The module that does the work there."""
-    if runs_triton(device):
+@lru_cache(maxsize=None)
+def _path(device: torch.device, unit: Unit) -> Any:
+    """The module that does the work there, of such weights."""
+    def load() -> Any:
         from . import _delta_triton
         return _delta_triton
-    return _delta_torch
+    return tried(device, load, lambda path: _is_right(path, device, unit), _delta_torch)
+
+
+def _is_right(path: Any, device: torch.device, unit: Unit) -> bool:
+    """Whether it does on the device what torch operations do on the CPU."""
+    rng = torch.Generator().manual_seed(1)
+    size = 8 * _FEW + 6
+    octets = torch.randint(0, 256, (2, size * max(unit.width // 8, 1)), generator=rng, dtype=torch.uint8)
+    old, step = octets.view(unit.integer)
+    new = torch.where(torch.rand(size, generator=rng) < 0.3, step, old)
+    n = size * unit.in_a_byte
+
+    def found(path: Any, device: torch.device) -> List[torch.Tensor]:
+        before, after = old.to(device), new.to(device)
+        starts, is_whole, k = _places(path.counts(before, after, n, unit), n, path.TILE)
+        lists = path.lists(before, after, n, unit, starts, is_whole, k)
+        made = [torch.tensor(k)]
+        for are_values in range(4 if unit.width == 64 else 2):
+            made.append(before.clone())
+            path.apply(made[-1], lists[0], lists[2], are_values, unit)
+        return [tensor.cpu() for tensor in (*lists, *made)]
+
+    return all(torch.equal(one, other) for one, other in zip(found(path, device),
+                                                             found(_delta_torch, torch.device("cpu"))))
