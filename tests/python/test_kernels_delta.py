@@ -266,7 +266,8 @@ class Changed(Ways):
                 bound = n * (2 if name == "u4" else 1)
                 integer = torch.int16 if name == "bf16" else torch.uint8
                 for positions, words in (
-                        ([*good, bound], rf"positions\[1000\] is {bound}, after 1998: they rise, and are below {bound}"),
+                        ([*good, bound], rf"positions\[1000\] is {bound}, after 1998: they rise, and are below "
+                         f"{bound}"),
                         ([-1, *good], r"positions\[0\] is -1: they rise"), ([-2**63], "is -9223372036854775808"),
                         ([bound], rf"positions\[0\] is {bound}: "), ([2**63 - 1], "is 9223372036854775807"),
                         ([*good, 1998], r"positions\[1000\] is 1998, after 1998"),
@@ -353,7 +354,8 @@ class Choice(unittest.TestCase):
         def fails(*arguments):
             raise MemoryError("no room")
 
-        for name, wrong, reason in (("bf16", {"counts": counts}, "they do not make"), ("u4", {"lists": lists}, "they do not make"),
+        for name, wrong, reason in (("bf16", {"counts": counts}, "they do not make"),
+                                    ("u4", {"lists": lists}, "they do not make"),
                                     ("i64", {"apply": apply}, "they do not make"),
                                     ("f32", {"apply": fails}, "MemoryError: no room")):
             good = {each: getattr(_delta_torch, each) for each in ("counts", "lists", "apply", "TILE")}

@@ -229,9 +229,8 @@ class OnDevice(WithoutTriton):
 
 for _module in test_weight_sync, test_weight_pieces, test_weight_bytes:
     for _name, _case in list(vars(_module).items()):
-        if isinstance(_case, type) and issubclass(_case, unittest.TestCase) and _name not in ("Memory", "OlderMessages"):
-            _case = type(f"{_name}OnDevice", (OnDevice, _case), {})
-            if _name == "AllOrNothing":
-                _case.test_a_failure_halfway = None  # it is above
-            globals()[_case.__name__] = _case
+        if isinstance(_case, type) and issubclass(_case, unittest.TestCase) and \
+                _name not in ("Memory", "OlderMessages"):
+            _others = {"test_a_failure_halfway": None} if _name == "AllOrNothing" else {}  # it is above
+            globals()[f"{_name}OnDevice"] = type(f"{_name}OnDevice", (OnDevice, _case), _others)
 del _case

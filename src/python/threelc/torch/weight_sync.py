@@ -47,19 +47,21 @@ class WeightSync:
     WeightSync, the first message must have all weights; then no message of the one before is taken any more.
 
     Memory besides the model: a trainer keeps the weights that it published last, and a receiver, during receive(),
-    those that it changes; each is one copy, on the CPU, but see `deltas`. A frame, and the copy of a tensor that lies on another device,
-    are there for one tensor at a time. publish() returns the whole message; publish_to(), pieces(), and receive() from
-    a file do not have it in memory. A state_dict() is one more copy from the next publish() on.
+    those that it changes; each is one copy, on the CPU, but see `deltas`. A frame, and the copy of a tensor that lies
+    on another device, are there for one tensor at a time. publish() returns the whole message; publish_to(), pieces(),
+    and receive() from a file do not have it in memory. A state_dict() is one more copy from the next publish() on.
 
     >>> message = threelc.torch.WeightSync(trained).publish()    # bytes, for all receivers
     >>> threelc.torch.WeightSync(served).receive(message)
     """
 
     def __init__(self, model: Any, *, threads: Optional[int] = None, deltas: str = "host") -> None:
-        """threads: of the library, in each call. deltas: where it is found and applied what changed. "host": the
-        weights come there, as they do in the first message. "device": where the weights are, as on a GPU, of which what
-        changed leaves alone, or all if that is less; the copy of a trainer is there, too. The messages are the same.
-        This was tested on CPUs; it has not run on a GPU yet."""
+        """threads: of the library, in each call.
+        deltas: where what changed is found and applied. "host": all weights come there. "device": where the weights
+        are, as on a GPU; what changed leaves it alone, or all weights if that is less, or the message has no base. The
+        copy of a trainer is there, too; a receiver keeps what was where it writes. The messages are the same. Not yet
+        run on a GPU.
+        """
         if not isinstance(model, (torch.nn.Module, Mapping)):
             raise TypeError("model should be a torch.nn.Module, or a mapping of names to tensors, not "
                             f"{described(model)}")
@@ -276,7 +278,7 @@ class WeightSync:
                 for name in own:
                     make = came.entries[name].frame
                     assert make is not None
-                    self._apply(make(), mine[name], back)
+                    self._apply(make, mine[name], back)
                 for name in apart:
                     place = came.entries[name].place
                     back.append(partial(mine[name].copy_, _on_host(mine[name]).clone()))
@@ -289,15 +291,18 @@ class WeightSync:
             self._replaced.add(self._heard[0])
         self._heard = came.trainer.hex(), came.sequence
 
-    def _apply(self, frame: Any, tensor: torch.Tensor, back: List[Callable[[], Any]]) -> None:
-        if self._on_device and device_weights.goes_there(frame, tensor):
-            applied = device_weights.Applied(tensor)
-            back.append(applied.take_back)
-            applied.apply(frame)
-            return
+    def _apply(self, make: Callable[[], Any], tensor: torch.Tensor, back: List[Callable[[], Any]]) -> None:
+        """make: of its frame."""
+        if self._on_device:
+            frame = make()
+            if device_weights.goes_there(frame, tensor):
+                applied = device_weights.Applied(tensor)
+                back.append(applied.take_back)
+                applied.apply(frame)
+                return
         host = _on_host(tensor)
-        back.append(partial(tensor.copy_, host.clone()))
-        delta.apply(frame, host, threads=self._threads)
+        back.append(partial(tensor.copy_, host.clone()))  # before there is a frame, which would leave a gap
+        delta.apply(make(), host, threads=self._threads)
         if host.data_ptr() != tensor.data_ptr():
             tensor.copy_(host)
 

@@ -3,7 +3,7 @@
 and the sum of the hashes by torch operations. Numbers of 64 bits are int64 here, which overflow as unsigned ones do.
 
 A piece is read in stripes of 8 words, one for each lane. 16 stripes are a block, after which the lanes are scrambled;
-the last stripe of a piece has a key of its own in place of that. (xxHash, doc/xxhash_spec.md)"""
+the last stripe of a piece has a key of its own in place of that. (The specification of xxHash.)"""
 from __future__ import annotations
 
 from typing import Tuple

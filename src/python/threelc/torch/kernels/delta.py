@@ -5,12 +5,13 @@
     frame = threelc.delta.from_changes(*(each.cpu() for each in found), new.numel(), dtype=new.dtype)
 
     for piece in threelc.delta.changes(frame):                           # a receiver, whose weights are old
-        positions, values = torch.frombuffer(piece.positions, dtype=torch.int64), torch.frombuffer(piece.values, ...)
-        threelc.torch.kernels.delta.apply(weights, positions.to(device), values.to(device), piece.are_values)
+        at = torch.frombuffer(piece.positions, dtype=torch.int64).to(weights.device)
+        by = torch.frombuffer(piece.values, dtype=torch.int16).to(weights.device)     # of bf16
+        threelc.torch.kernels.delta.apply(weights, at, by, piece.are_values)
 
 Weights are compared as bits: NaN payloads and -0 come out as they went in. Kernels of Triton do the work where it is
-installed and has the device, else torch operations do the same. They are tried first: what they do to some weights is compared
-with the CPU. Neither has run on a GPU yet.
+installed and has the device, else torch operations do the same. They are tried first: what they do to some weights is
+compared with the CPU. Neither has run on a GPU yet.
 """
 from __future__ import annotations
 
@@ -107,7 +108,7 @@ def elements(weights: torch.Tensor, positions: torch.Tensor, *,
              dtype: Optional[DTypeLike] = None) -> Tuple[torch.Tensor, torch.Tensor]:
     """What is in the weights before a call of apply() with these positions, for put()."""
     bits, unit = bits_of(weights, dtype, "weights")
-    at = torch.div(positions, unit.in_a_byte, rounding_mode="floor")
+    at = positions if unit.in_a_byte == 1 else positions >> 1
     return at, bits[at]
 
 
