@@ -139,6 +139,15 @@ class Messages(WithoutTriton, unittest.TestCase):
                     self.assertTrue(torch.equal(octets(tensor), octets(mine[name])), (step, name))
         self.assertGreater(lists.call_count, 50)
 
+    def test_what_is_less(self):
+        """Changes of bf16 have 12 bytes each, two weights 4."""
+        base = torch.zeros(3000, dtype=torch.bfloat16)
+        for changed in 1000, 1001:
+            now = base.clone()
+            now[:changed] = 1
+            frame = device_weights.frame_of(base, now, None)
+            self.assertEqual(frame, delta.compress(base, now) if changed == 1000 else None)
+
     def test_states(self):
         """Bases in a state are on the CPU, and stay as they are."""
         source, served = alone(1), alone(2)
