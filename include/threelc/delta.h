@@ -179,6 +179,12 @@ TLC_API tlc_status tlc_delta_inspect(const void *src, size_t len, tlc_delta_info
 TLC_API tlc_status tlc_delta_digest(tlc_dtype dtype, const void *weights, size_t n, uint64_t *digest,
                                     const tlc_delta_options *opt);
 
+/* The same of a part of the weights: n of them, from number `first` on, a multiple of 4,096. The digest of all is the
+ * sum, modulo 2^64, of those of parts that each begin where the one before ends. So a GPU may have made some of them.
+ * TLC_ERR_PARAM: first is no such number. */
+TLC_API tlc_status tlc_delta_digest_part(tlc_dtype dtype, const void *weights, size_t n, uint64_t first,
+                                         uint64_t *digest, const tlc_delta_options *opt);
+
 #ifdef __cplusplus
 }
 #endif

@@ -70,10 +70,11 @@ struct Delta {
         call(tlc_delta_fold, at.data(), lens.data(), lens.size(), dst.data(), dst.size(), &written);
         return {dst.data(), written};
     }
-    std::uint64_t digest(Values weights) const
+    /* first: of a part of the weights, its first one. */
+    std::uint64_t digest(Values weights, std::uint64_t first = 0) const
     {
         std::uint64_t digest = 0;
-        call(tlc_delta_digest, weights.dtype, weights.data, weights.n, &digest);
+        call(tlc_delta_digest_part, weights.dtype, weights.data, weights.n, first, &digest);
         return digest;
     }
 

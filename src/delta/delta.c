@@ -75,7 +75,7 @@ uint64_t tlc_delta_digest_piece(const tlc_delta *d, const uint8_t *piece, size_t
     tlc_copy_le(swapped, piece, size / element, element);
     piece = swapped;
 #endif
-    return tlc_hash(piece, size, first / TLC_DELTA_PIECE);
+    return tlc_hash(piece, size, d->piece + first / TLC_DELTA_PIECE);
 }
 
 uint64_t tlc_delta_digest_block(const tlc_delta *d, const uint8_t *weights, size_t b)
@@ -121,6 +121,12 @@ uint64_t tlc_delta_digest_all(const tlc_delta *d, const void *weights)
 tlc_status tlc_delta_digest(tlc_dtype dtype, const void *weights, size_t n, uint64_t *digest,
                             const tlc_delta_options *opt)
 {
+    return tlc_delta_digest_part(dtype, weights, n, 0, digest, opt);
+}
+
+tlc_status tlc_delta_digest_part(tlc_dtype dtype, const void *weights, size_t n, uint64_t first, uint64_t *digest,
+                                 const tlc_delta_options *opt)
+{
     tlc_delta d;
     tlc_status status = tlc_delta_begin(&d, dtype, n, opt);
 
@@ -128,10 +134,14 @@ tlc_status tlc_delta_digest(tlc_dtype dtype, const void *weights, size_t n, uint
         status = tlc_delta_not_null(&d, "digest", digest, "its size", sizeof *digest);
     if (!status)
         status = tlc_delta_not_null(&d, "weights", weights, "n", n);
+    if (!status && first % TLC_DELTA_PIECE)
+        status = TLC_FAIL(&d.why, TLC_ERR_PARAM, "first is %llu, no multiple of %d", (unsigned long long)first,
+                          TLC_DELTA_PIECE);
     if (!status)
         status = tlc_delta_isa(&d);
     if (status)
         return status;
+    d.piece = first / TLC_DELTA_PIECE;
     tlc_delta_split(&d, tlc_delta_blocks(&d));
     *digest = tlc_delta_digest_all(&d, weights);
     return TLC_OK;

@@ -42,6 +42,7 @@ typedef struct tlc_delta {
     tlc_weight_unit unit;
     unsigned flags;
     uint64_t n, base_digest, result_digest;
+    uint64_t piece; /* the number of the first piece: not 0 where these weights are a part, of which a digest is made */
     const uint8_t *table, *digests, *payloads; /* of a frame that is read. digests: of blocks, or NULL */
     size_t payloads_size;
     tlc_ranges ranges; /* of blocks */

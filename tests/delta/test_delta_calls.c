@@ -86,6 +86,13 @@ static void require_digests(tlc_dtype dtype, const uint8_t *base, const uint8_t 
         at = (place){.dtype = dtype, .n = n, .note = runners[i].name};
         require_status(tlc_delta_digest(dtype, base, n, &digest, &opt), TLC_OK);
         require(digest == of_base);
+        for (size_t cut = 0; cut <= n; cut += PIECE * (1 + i)) { /* in two parts */
+            const size_t size = weights_size(dtype, cut);
+            uint64_t rest = 1;
+            require_status(tlc_delta_digest_part(dtype, base, cut, 0, &digest, &opt), TLC_OK);
+            require_status(tlc_delta_digest_part(dtype, base + size, n - cut, cut, &rest, &opt), TLC_OK);
+            require(digest + rest == of_base);
+        }
         for (int has_base = 0; has_base < 2 && i % 3 == 0; has_base++) { /* alone, and on threads */
             tlc_delta_info info = {.struct_size = sizeof info};
             uint8_t *frame;
@@ -300,6 +307,8 @@ TEST(arguments)
             "cap is 10 bytes, tlc_delta_bound is 654");
     REFUSED(tlc_delta_digest(TLC_BF16, base, SOME, NULL, &opt), TLC_ERR_PARAM, "digest is NULL");
     REFUSED(tlc_delta_digest(TLC_BF16, NULL, SOME, &digest, &opt), TLC_ERR_PARAM, "weights is NULL, but n is 300");
+    REFUSED(tlc_delta_digest_part(TLC_BF16, base, SOME, 4095, &digest, &opt), TLC_ERR_PARAM, "first is 4095, no multi");
+    REFUSED(tlc_delta_digest_part(TLC_BF16, base, SOME, 4098, &digest, &opt), TLC_ERR_PARAM, "multiple of 4096");
     REFUSED(tlc_delta_digest(TLC_U4, base, 3, &digest, &opt), TLC_ERR_PARAM, "n is 3, an odd number, and u4");
     REFUSED(tlc_delta_digest((tlc_dtype)11, base, 3, &digest, &opt), TLC_ERR_PARAM, "dtype is 11");
     REFUSED(tlc_delta_check(NULL, len, TLC_BF16, base, SOME, &opt), TLC_ERR_PARAM, "src is NULL, but len is");

@@ -172,7 +172,7 @@ def check_writable(tensor: Any, what: str) -> None:
         raise RuntimeError(f"{what} is expanded: several of its values are the same memory; give a clone()")
 
 
-def _is_written(tensor: Any, what: str) -> None:
+def is_written(tensor: Any, what: str) -> None:
     """What torch does before and after an in-place operation."""
     torch = sys.modules["torch"]
     check_writable(tensor, what)
@@ -222,7 +222,7 @@ class View:
         self.address = tensor.data_ptr()
         self._tensor = tensor
         if writable:
-            _is_written(tensor, what)
+            is_written(tensor, what)
 
     def _of_buffer(self, array: Any, writable: bool) -> None:
         memory = self._memory(array)
@@ -283,7 +283,7 @@ class View:
             raise ValueError(f"{self.what} has other memory than when it was given (by resize_, set_ or .data): its "
                              "owner is needed anew")
         if writable:
-            _is_written(tensor, self.what)
+            is_written(tensor, self.what)
 
 
 def _typed(view: View, kind: Optional[DType], needed: str) -> Tuple[View, int, DType]:

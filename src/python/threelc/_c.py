@@ -343,6 +343,7 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_delta_peek": (_status, c_void_p, c_size_t, POINTER(DeltaInfo)),
     "tlc_delta_inspect": (_status, c_void_p, c_size_t, POINTER(DeltaInfo)),
     "tlc_delta_digest": (_status, c_int, _values, c_size_t, POINTER(c_uint64), _delta),
+    "tlc_delta_digest_part": (_status, c_int, _values, c_size_t, c_uint64, POINTER(c_uint64), _delta),
     "tlc_weights_writer_create": (_status, POINTER(c_void_p), POINTER(WeightsWriterConfig)),
     "tlc_weights_add": (_status, _object, POINTER(WeightsEntry), c_void_p, c_size_t),
     "tlc_weights_finish": (_status, _object),

@@ -268,9 +268,11 @@ def _described(function: Callable[..., int], frame: Any) -> DeltaInfo:
         version=info.version)
 
 
-def digest(weights: Any, *, dtype: Optional[DTypeLike] = None, threads: Optional[int] = None) -> int:
-    """What deltas carry of these weights: by it a machine finds the delta that it needs."""
+def digest(weights: Any, *, first: int = 0, dtype: Optional[DTypeLike] = None, threads: Optional[int] = None) -> int:
+    """What deltas carry of these weights: by it a machine finds the delta that it needs. first: the number of the first
+    of them, a multiple of 4,096, where they are a part: the digest of all is the sum of those of parts, modulo 2**64.
+    """
     view, n, kind = weights_of(weights, dtype, "weights")
     found = c_uint64()
-    _call(threads, n, lib.tlc_delta_digest, kind, view.address, n, byref(found))
+    _call(threads, n, lib.tlc_delta_digest_part, kind, view.address, n, whole(first, "first", 64), byref(found))
     return found.value

@@ -129,9 +129,17 @@ impl Delta {
 
     /// What frames carry of weights, by which a machine finds the delta that it needs.
     pub fn digest<T: Element>(&self, weights: &[T]) -> Result<u64> {
+        self.digest_part(weights, 0)
+    }
+
+    /// The same of a part of the weights, from number `first` on, a multiple of 4,096. Those of parts add up, modulo
+    /// 2^64, to that of all.
+    pub fn digest_part<T: Element>(&self, weights: &[T], first: u64) -> Result<u64> {
         let (n, at, mut digest) = (values(weights), weights.as_ptr().cast(), 0);
         // SAFETY: n weights of this dtype
-        self.call(|options| unsafe { sys::tlc_delta_digest(T::DTYPE as u32, at, n, &mut digest, options) })?;
+        self.call(|options| unsafe {
+            sys::tlc_delta_digest_part(T::DTYPE as u32, at, n, first, &mut digest, options)
+        })?;
         Ok(digest)
     }
 }

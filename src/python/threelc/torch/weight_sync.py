@@ -6,7 +6,8 @@ import io
 import math
 import re
 import secrets
-from typing import Any, Dict, Iterator, List, Mapping, Optional, Set, Tuple
+from functools import partial
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Set, Tuple
 
 import torch
 
@@ -15,11 +16,13 @@ from .._arrays import borrowed, check_memory, check_writable, octets, weight_dty
 from .._errors import BaseError, Error, OrderError, Status, error_of
 from .._library import described
 from .._parallel import uninterrupted
-from ._common import older_weights, weight_messages
+from ._common import device_weights, older_weights, weight_messages
+from ._common.arguments import one_of
 from ._common.module import is_sharded, local
 from ._common.sharing import check_same, overlaps_itself, places, values_in
 from ._common.states import TENSORS, Kind, Optionally, by_plain_name, plain
 from ._common.weight_messages import DTYPES, Message, is_float, note_of, same_dtype, shape_of, view_of
+from .kernels.digest import digest
 
 STATE_VERSION = 1  # of state_dict()
 _STATE = Kind("WeightSync", STATE_VERSION, {"trainer": str, "sequence": int, "published": TENSORS,
@@ -44,21 +47,28 @@ class WeightSync:
     WeightSync, the first message must have all weights; then no message of the one before is taken any more.
 
     Memory besides the model: a trainer keeps the weights that it published last, and a receiver, during receive(),
-    those that it changes; each is one copy, on the CPU. A frame, and the copy of a tensor that lies on another device,
-    are there for one tensor at a time. publish() returns the whole message; publish_to(), pieces(), and receive() from
-    a file do not have it in memory. A state_dict() is one more copy from the next publish() on.
+    those that it changes; each is one copy, on the CPU, but see `deltas`. A frame, and the copy of a tensor that lies
+    on another device, are there for one tensor at a time. publish() returns the whole message; publish_to(), pieces(),
+    and receive() from a file do not have it in memory. A state_dict() is one more copy from the next publish() on.
 
     >>> message = threelc.torch.WeightSync(trained).publish()    # bytes, for all receivers
     >>> threelc.torch.WeightSync(served).receive(message)
     """
 
-    def __init__(self, model: Any, *, threads: Optional[int] = None) -> None:
-        """threads: of the library, in each call."""
+    def __init__(self, model: Any, *, threads: Optional[int] = None, deltas: str = "host") -> None:
+        """threads: of the library, in each call.
+        deltas: where what changed is found and applied. "host": all weights come there. "device": where the weights
+        are, as on a GPU; what changed leaves it alone, or all weights if that is less, or the message has no base. The
+        copy of a trainer is there, too; a receiver keeps what was where it writes. The messages are the same. Not yet
+        run on a GPU.
+        """
         if not isinstance(model, (torch.nn.Module, Mapping)):
             raise TypeError("model should be a torch.nn.Module, or a mapping of names to tensors, not "
                             f"{described(model)}")
+        one_of(deltas, ("host", "device"), "deltas")
         self._model = model
         self._threads = threads
+        self._on_device = deltas == "device"
         self._trainer = secrets.token_hex(weights.TRAINER_SIZE)
         self._sequence = 0
         self._published: Dict[str, torch.Tensor] = {}
@@ -140,9 +150,8 @@ class WeightSync:
                 writer.add_view(name, weight_dtype_of(dtype), shapes[name], view_of(found[name], number))
                 continue
             unfinished.add(name)
-            now = _on_host(tensors[name])
-            size = delta.compress_into(None if full else self._base(name, now), now, room, threads=self._threads)
-            writer.add(name, memoryview(room)[:size], shapes[name])
+            now = self._now(tensors[name])
+            writer.add(name, self._frame(None if full else self._base(name, now), now, room), shapes[name])
             self._keep(name, now, now.data_ptr() != tensors[name].data_ptr())
         writer.finish()
         for name in self._published.keys() - number.keys():
@@ -150,10 +159,32 @@ class WeightSync:
         self._sequence, self._unfinished = sequence, set()
         yield
 
+    def _now(self, tensor: torch.Tensor) -> torch.Tensor:
+        """In one piece, where the next base is to be."""
+        if not self._on_device:
+            return _on_host(tensor)
+        with torch.inference_mode(False):
+            return tensor.contiguous()
+
+    def _frame(self, base: Optional[torch.Tensor], now: torch.Tensor, room: bytearray) -> Any:
+        """The frame that takes receivers from the base to now."""
+        if self._on_device and base is not None:
+            frame = device_weights.frame_of(base, now, self._threads)
+            if frame is not None:
+                return frame
+        size = delta.compress_into(None if base is None else _on_host(base), _on_host(now), room, threads=self._threads)
+        return memoryview(room)[:size]
+
     def _base(self, name: str, now: torch.Tensor) -> Optional[torch.Tensor]:
         """What was published last of a tensor. None: nothing, or it was another tensor."""
         base = self._published.get(name)
-        return base if base is not None and base.shape == now.shape and base.dtype == now.dtype else None
+        if base is None or base.shape != now.shape or base.dtype != now.dtype:
+            return None
+        if base.device != now.device:  # after load_state_dict(), or the model was moved
+            with torch.inference_mode(False):
+                base = self._published[name] = base.to(now.device)
+            self._lent.discard(name)
+        return base
 
     def _keep(self, name: str, now: torch.Tensor, is_copy: bool) -> None:
         """Makes these weights the base of the next message, where those before are if they may be overwritten."""
@@ -217,49 +248,71 @@ class WeightSync:
 
     def _fits_frame(self, came: Message, name: str, tensor: torch.Tensor) -> bool:
         """Checks the frame of a tensor. False: it is not to be applied, as the tensor has its result already."""
-        frame, host = came.entries[name].frame, _on_host(tensor)
-        assert frame is not None
+        make, result = came.entries[name].frame, came.entries[name].result_digest
+        assert make is not None
+        frame = make()
         try:
-            delta.check(frame(), host, threads=self._threads)
-            return True
-        except BaseError:
-            if delta.digest(host, threads=self._threads) == came.entries[name].result_digest:
-                return False
-            raise BaseError(Status.BASE, f"{name} is not what the message begins with: {_NEEDED}") from None
+            if self._on_device and device_weights.goes_there(frame, tensor):
+                found = digest(tensor)
+                if found == delta.peek(frame).base_digest:
+                    return True
+            else:
+                host = _on_host(tensor)
+                try:
+                    delta.check(frame, host, threads=self._threads)
+                    return True
+                except BaseError:
+                    found = delta.digest(host, threads=self._threads)
         except Error as error:
             raise error_of(error.status, f"{name}: {error.sentence}") from None
+        if found != result:
+            raise BaseError(Status.BASE, f"{name} is not what the message begins with: {_NEEDED}")
+        return False
 
     def _write(self, came: Message, mine: Dict[str, torch.Tensor], own: List[str], apart: List[str],
                inference: bool) -> None:
         """own: the tensors whose frames change them. apart: those that have none, and are to be written."""
-        before: List[Tuple[torch.Tensor, torch.Tensor]] = []
+        back: List[Callable[[], Any]] = []  # what takes each tensor back
         with torch.inference_mode(inference), torch.no_grad():
             try:
                 for name in own:
-                    host, frame = _on_host(mine[name]), came.entries[name].frame
-                    assert frame is not None
-                    before.append((mine[name], host.clone()))
-                    delta.apply(frame(), host, threads=self._threads)
-                    if host.data_ptr() != mine[name].data_ptr():
-                        mine[name].copy_(host)
+                    make = came.entries[name].frame
+                    assert make is not None
+                    self._apply(make, mine[name], back)
                 for name in apart:
                     place = came.entries[name].place
-                    before.append((mine[name], _on_host(mine[name]).clone()))
+                    back.append(partial(mine[name].copy_, _on_host(mine[name]).clone()))
                     mine[name].copy_(values_in(_on_host(mine[place.root]), place, mine[name].shape))
             except BaseException:
-                for tensor, values in reversed(before):
-                    tensor.copy_(values)
+                for take_back in reversed(back):
+                    take_back()
                 raise
         if self._heard is not None and self._heard[0] != came.trainer.hex():
             self._replaced.add(self._heard[0])
         self._heard = came.trainer.hex(), came.sequence
 
+    def _apply(self, make: Callable[[], Any], tensor: torch.Tensor, back: List[Callable[[], Any]]) -> None:
+        """make: of its frame."""
+        if self._on_device:
+            frame = make()
+            if device_weights.goes_there(frame, tensor):
+                applied = device_weights.Applied(tensor)
+                back.append(applied.take_back)
+                applied.apply(frame)
+                return
+        host = _on_host(tensor)
+        back.append(partial(tensor.copy_, host.clone()))  # before there is a frame, which would leave a gap
+        delta.apply(make(), host, threads=self._threads)
+        if host.data_ptr() != tensor.data_ptr():
+            tensor.copy_(host)
+
     def state_dict(self) -> Dict[str, Any]:
         """To go on after a restart: of a trainer what was published last, of a receiver which message was received
         last. The model is the caller's to save. Save it after the last message: a trainer that goes back further
         begins anew, with a new WeightSync and without this state."""
-        self._lent.update(self._published)
-        return _STATE.saved(None, {"trainer": self._trainer, "sequence": self._sequence, "published": self._bases(),
+        published = {name: tensor.cpu() for name, tensor in self._bases().items()}
+        self._lent.update(name for name, tensor in published.items() if tensor is self._published[name])
+        return _STATE.saved(None, {"trainer": self._trainer, "sequence": self._sequence, "published": published,
                                    "heard": self._heard, "replaced": sorted(self._replaced)})
 
     def load_state_dict(self, state: Mapping[str, Any]) -> None:
