@@ -15,6 +15,11 @@ struct dirent {
 };
 typedef struct posix_dir DIR;
 
+/* MinGW has functions of the first four names, of another struct dirent. */
+#define opendir posix_opendir
+#define readdir posix_readdir
+#define rewinddir posix_rewinddir
+#define closedir posix_closedir
 DIR *opendir(const char *path);
 struct dirent *readdir(DIR *dir);
 void rewinddir(DIR *dir);

@@ -15,6 +15,8 @@ struct FTW {
     int level;
 };
 
+#define nftw posix_nftw /* MinGW has one of this name, too */
+
 /* Links are not followed. open is not asked. */
 int nftw(const char *path, int (*visit)(const char *, const struct stat *, int, struct FTW *), int open, int flags);
 #endif
