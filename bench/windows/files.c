@@ -155,9 +155,9 @@ int posix_open(const char *path, int flags, ...)
 {
     const DWORD access = flags & _O_RDWR ? GENERIC_READ | GENERIC_WRITE : GENERIC_READ;
     const DWORD link = flags & O_NOFOLLOW ? FILE_FLAG_OPEN_REPARSE_POINT : 0;
-    const HANDLE file = flags & O_DIRECTORY ? open_folder(path, link)
-                                            : open_path(path, access, flags & _O_CREAT ? OPEN_ALWAYS : OPEN_EXISTING,
-                                                        link);
+    const HANDLE file = flags & O_DIRECTORY
+                            ? open_folder(path, link)
+                            : open_path(path, access, flags & _O_CREAT ? OPEN_ALWAYS : OPEN_EXISTING, link);
     int fd;
 
     if (file == INVALID_HANDLE_VALUE)

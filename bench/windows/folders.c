@@ -113,8 +113,7 @@ static void free_list(struct dirent **list, int count)
     free(list);
 }
 
-int scandir(const char *path, struct dirent ***names, int (*wanted)(const struct dirent *),
-            compare *order)
+int scandir(const char *path, struct dirent ***names, int (*wanted)(const struct dirent *), compare *order)
 {
     struct dirent **list = malloc(sizeof *list), **longer;
     DIR *dir = list ? opendir(path) : NULL;

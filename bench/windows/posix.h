@@ -74,8 +74,8 @@ ssize_t posix_pwrite(int fd, const void *bytes, size_t len, off_t offset);
 /* LOCK_EX | LOCK_NB, of a file or folder, against processes of this machine. */
 int posix_flock(int fd, int what);
 
-/* Whether the name of an open file ends with these parts. Windows opens it by other names, too: those with another case,
- * with dots at the end, short ones. */
+/* Whether the name of an open file ends with these parts. Windows opens it by other names, too: those with another
+ * case, with dots at the end, short ones. */
 bool posix_is_named(int fd, const char *path);
 
 #undef stat
@@ -109,7 +109,7 @@ typedef struct posix_cpu_set {
 } cpu_set_t;
 #define CPU_ZERO(set) ((void)((set)->bits = 0))
 #define CPU_SET(i, set) ((void)((set)->bits |= UINT64_C(1) << (i)))
-#define CPU_ISSET(i, set) ((int)((set)->bits >> (i)&1))
+#define CPU_ISSET(i, set) ((int)((set)->bits >> (i) & 1))
 #define CPU_COUNT(set) __builtin_popcountll((set)->bits)
 int sched_getcpu(void);
 int sched_getaffinity(int process, size_t size, cpu_set_t *set); /* of the calling one */

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
-"""tlc-delta, tlc-bench and tlc-sim: names of files in any script, and long paths, also on Windows, where the code page has
-few of them; names that Windows takes for others. All of it runs in a build for Windows, too, under wine."""
+"""tlc-delta, tlc-bench and tlc-sim: names of files in any script, and long paths, also on Windows, where the code page
+has few of them; names that Windows takes for others. All of it runs in a build for Windows, too, under wine."""
 import os
+import signal
 import struct
 import subprocess
+import time
 import unittest
 
 from models import PROGRAM, Case, checkpoint, main, moved, npy, read_folder, safetensors, tensor, write, write_folder
@@ -76,6 +78,30 @@ class Replaced(Case):
         self.assertFalse((self.folder / "дельта.part").exists())
         self.succeeds("verify", delta)
 
+    def test_kills(self):
+        old = write(self.folder / "old", bytes(range(256)) * 8000)
+        delta = self.folder / "дельта"
+        self.succeeds("make", old, delta)
+        good = delta.read_bytes()
+        for part in range(4):
+            delta.write_bytes(b"before")
+            with subprocess.Popen([*PROGRAM, "make", "--force", str(old), str(delta)]) as process:
+                time.sleep(0.02 + 0.03 * part)
+                process.kill()
+            self.assertTrue(delta.read_bytes() == b"before" or delta.stat().st_size == len(good))
+        self.succeeds("make", "--force", old, delta)
+        self.succeeds("verify", delta)
+
+    def test_a_signal_ends_a_wait(self):
+        (self.folder / "run").mkdir()
+        with subprocess.Popen([*PROGRAM, "keep", str(self.folder / "run"), "--out", str(self.folder / "out"),
+                               "--settle", "200s"]) as process:
+            while not (self.folder / "out").exists():
+                time.sleep(0.02)
+            time.sleep(0.3)
+            process.send_signal(signal.SIGINT)
+            self.assertEqual(process.wait(timeout=100), 0)
+
     def test_an_empty_folder_is_replaced_and_no_other_one(self):
         files = {"a": b"1", "b/c": b"22"}
         base = write_folder(self.folder / "base", files)
@@ -121,8 +147,9 @@ class Windows(Case):
         for one, other in ("Имя", "имя"), ("Folder/a", "folder/b"):
             with self.subTest(one):
                 base = write_folder(self.folder / one.replace("/", "-"), {one: b"1", other: b"22"})
-                self.succeeds("make", base, base.with_suffix(".d"))
-                self.refuses("takes another name for the same one", "apply", base.with_suffix(".d"), self.folder / "out")
+                delta = base.with_suffix(".d")
+                self.succeeds("make", base, delta)
+                self.refuses("takes another name for the same one", "apply", delta, self.folder / "out")
                 self.assertEqual(list(self.folder.glob("out*")), [])
 
 

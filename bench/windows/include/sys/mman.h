@@ -17,6 +17,6 @@ enum { MADV_DONTNEED = 1 };
 /* From the start of a file. Its length cannot change while it is mapped. */
 void *mmap(void *at, size_t len, int access, int flags, int fd, off_t offset);
 int munmap(void *at, size_t len);
-int msync(void *at, size_t len, int flags);     /* of the whole map */
+int msync(void *at, size_t len, int flags);    /* of the whole map */
 int madvise(void *at, size_t len, int advice); /* MADV_DONTNEED: the memory of the process shrinks */
 #endif
