@@ -128,7 +128,10 @@ static inline void *posix_aligned_alloc(size_t alignment, size_t size)
 /* ---- signals ----------------------------------------------------------------------------------------------------- */
 
 /* Windows has none of these; a write to a pipe that is closed fails, as one to a full disk does. */
-enum { SIGHUP = 101, SIGBUS, SIGPIPE, SIGXFSZ };
+#define SIGHUP 101
+#define SIGBUS 102
+#define SIGPIPE 103
+#define SIGXFSZ 104
 enum { SA_RESETHAND = 1 };
 
 struct sigaction {
@@ -172,6 +175,6 @@ char *strcasestr(const char *text, const char *part); /* of ASCII */
 #undef signbit
 #define signbit(x) (__builtin_signbit(x) != 0)
 
-/* A function of io.h, and of a program. */
+/* A function of theirs, and another one of a program. */
 #define tell posix_tell
 #endif

@@ -85,7 +85,8 @@ class Replaced(Case):
         good = delta.read_bytes()
         for part in range(4):
             delta.write_bytes(b"before")
-            with subprocess.Popen([*PROGRAM, "make", "--force", str(old), str(delta)]) as process:
+            with subprocess.Popen([*PROGRAM, "make", "--force", str(old), str(delta)],
+                                  stdout=subprocess.DEVNULL) as process:
                 time.sleep(0.02 + 0.03 * part)
                 process.kill()
             self.assertTrue(delta.read_bytes() == b"before" or delta.stat().st_size == len(good))
