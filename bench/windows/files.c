@@ -61,9 +61,9 @@ static int describe(HANDLE file, struct posix_stat *st)
         return wide_failed();
     *st = (struct posix_stat){.st_dev = info.dwVolumeSerialNumber,
                               .st_ino = pair(info.nFileIndexHigh, info.nFileIndexLow),
-                              .st_mode = is_link(file, &info)                               ? 0
-                                         : info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY ? S_IFDIR
-                                                                                            : S_IFREG,
+                              .st_mode = is_link(file, &info)                                 ? 0
+                                         : (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) ? S_IFDIR
+                                                                                              : S_IFREG,
                               .st_size = (int64_t)pair(info.nFileSizeHigh, info.nFileSizeLow),
                               .st_mtime = seconds(info.ftLastWriteTime),
                               .st_ctime = seconds(info.ftCreationTime)};
@@ -153,11 +153,11 @@ static int check_type(HANDLE file, int flags)
 
 int posix_open(const char *path, int flags, ...)
 {
-    const DWORD access = flags & _O_RDWR ? GENERIC_READ | GENERIC_WRITE : GENERIC_READ;
+    const DWORD access = (flags & _O_RDWR) ? GENERIC_READ | GENERIC_WRITE : GENERIC_READ;
     const DWORD link = flags & O_NOFOLLOW ? FILE_FLAG_OPEN_REPARSE_POINT : 0;
     const HANDLE file = flags & O_DIRECTORY
                             ? open_folder(path, link)
-                            : open_path(path, access, flags & _O_CREAT ? OPEN_ALWAYS : OPEN_EXISTING, link);
+                            : open_path(path, access, (flags & _O_CREAT) ? OPEN_ALWAYS : OPEN_EXISTING, link);
     int fd;
 
     if (file == INVALID_HANDLE_VALUE)
