@@ -35,8 +35,8 @@ typedef struct channel {
     float *sum;         /* n floats */
 } channel;
 
-/* Memory at a multiple of 64. It is zeroed, so that no page is mapped for the first time while the clock runs. The
- * caller frees it. NULL: no memory. */
+/* Memory at a multiple of 64; on Windows of 16, as free takes no other there. It is zeroed, so that no page is mapped
+ * for the first time while the clock runs. The caller frees it. NULL: no memory. */
 void *channel_buffer(size_t size);
 
 /* A channel for each of the tensors. A residual starts from that of the tensor, or from zero if the tensor has none.

@@ -185,9 +185,9 @@ bool option_table_parse(const option_table *t, void *options, int argc, char **a
         char reason[WHY_SIZE];
         /* optopt is the option that getopt refuses; it is 0 if the option is long and unknown */
         const option_entry *e = find_entry(t, key == '?' || key == ':' ? optopt : key);
-        if (key == ':')
+        if (key == ':' && e && e->argument) /* getopt of BSD also returns ':' for a value too many */
             return explain(why, "%s: it needs a value", argv[optind - 1]);
-        if (key == '?' && e)
+        if ((key == '?' || key == ':') && e)
             return explain(why, "%s: it takes no value", argv[optind - 1]);
         if (key == '?' && optopt)
             return explain(why, "-%c: there is no such option (--help lists them)", optopt);

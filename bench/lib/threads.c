@@ -33,7 +33,7 @@ struct pool {
 
 /* ---- cores ------------------------------------------------------------------------------------------------------ */
 
-#ifdef __linux__
+#if defined(__linux__) || defined(_WIN32)
 static void stay_on(pthread_t thread, int core)
 {
     cpu_set_t set;
@@ -176,7 +176,7 @@ pool *pool_open(size_t threads, const cores *c, char *why)
             return NULL;
         }
         p->started = i;
-#ifdef __linux__
+#if defined(__linux__) || defined(_WIN32)
         if (c->count) /* if there are too few, threads share cores evenly */
             stay_on(w->thread, c->core[i % c->count]);
 #else

@@ -17,8 +17,9 @@ typedef struct subject {
     uint64_t seed;             /* for random words */
     const frame_store *frames; /* of all steps of the channels; NULL: nothing to decode */
     const roofline_loops *loops;
-    unsigned char *streamed; /* the target of non-temporal stores for all channels; they remove it from the caches, so
-                                  other operations do not use it */
+    unsigned char *streamed; /* the target of non-temporal stores for all channels, at a multiple of 64; they remove it
+                                  from the caches, so other operations do not use it */
+    void *stream_memory;     /* what is freed of it */
     size_t threads;
     tlc_parallel parallel; /* for more than one thread */
 } subject;

@@ -123,8 +123,9 @@ static bool subject_open(subject *s, const group *g, const channel *channels, co
                    .loops = g->loops,
                    .threads = g->threads,
                    .parallel = g->parallel};
-    s->streamed = channel_buffer(largest * dtype_size(g->dtype));
-    return s->streamed || explain(why, "out of memory");
+    s->stream_memory = channel_buffer(largest * dtype_size(g->dtype) + 64);
+    s->streamed = (unsigned char *)s->stream_memory + -(uintptr_t)s->stream_memory % 64;
+    return s->stream_memory || explain(why, "out of memory");
 }
 
 /* Rooflines are for f32. On small tensors memory is not the limit. */
@@ -180,7 +181,7 @@ static bool measure_floors(const group *g, const channel *channels, timing timin
     ok = measure(p.operations, p.count, g->o->seconds, measured, rounds, why);
     for (size_t i = 0; ok && i < p.count; i++)
         timings[p.slot[i]] = measured[i];
-    free(s.streamed);
+    free(s.stream_memory);
     return ok;
 }
 
@@ -257,7 +258,7 @@ static bool measure_sent(const group *g, const channel *channels, const channel_
     if (sent->codec)
         add_operation(&p, TIME_ADD, pass_add, &s, 0, 0);
     ok = measure_row(&p, g->o->seconds, row, why);
-    free(s.streamed);
+    free(s.stream_memory);
     for (int time = TIME_COMPRESS_ROOF; copies && time <= TIME_ADD_ROOF; time++)
         row->time[time].median = row->time[TIME_MEMCPY].median;
     return ok;

@@ -137,6 +137,9 @@ bool output_begin(output *o, const char *path, bool folder, bool force, char *wh
 int output_open_file(const output *o, const char *path, char *why)
 {
     char text[PATH_MAX];
+#if defined(_WIN32)
+    char shown[PRINTABLE_SIZE];
+#endif
     const size_t start = (size_t)snprintf(text, sizeof text, "%s/", o->part);
 
     if (start + strlen(path) >= sizeof text) {
@@ -155,6 +158,13 @@ int output_open_file(const output *o, const char *path, char *why)
     const int fd = open(text, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0666);
     if (fd < 0)
         failed(text, why);
+#if defined(_WIN32)
+    else if (!posix_is_named(fd, path)) {
+        explain(why, "%s: this system takes another name for the same one", printable(shown, path));
+        close(fd);
+        return -1;
+    }
+#endif
     return fd;
 }
 

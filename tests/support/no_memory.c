@@ -4,7 +4,12 @@
 
 memory_use memory;
 
-static _Thread_local int inside; /* a call of the library */
+#if defined(_WIN32) /* MinGW's variables of threads call malloc; programs that starve have one thread */
+#define OF_THREAD
+#else
+#define OF_THREAD _Thread_local
+#endif
+static OF_THREAD int inside; /* a call of the library */
 
 /* Where there are very many calls, the stack of some is measured. */
 enum { ALL = 20000, ONE_IN = 64 };

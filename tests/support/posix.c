@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "posix.h"
+#include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -45,4 +46,21 @@ ptrdiff_t getline(char **line, size_t *room, FILE *file)
             break;
     }
     return len ? (ptrdiff_t)len : -1;
+}
+
+/* The product is exact in a double. The sum is rounded to odd: if it is not exact its last bit is 1, so that the second
+ * rounding sees that there is something below it (Boldo and Melquiond, Emulation of a FMA and correctly rounded sums,
+ * 2008). */
+float fused_multiply_add(float a, float b, float c)
+{
+    const double product = (double)a * b, sum = product + c, part = sum - product;
+    const double rest = (product - (sum - part)) + (c - part);
+    int64_t bits;
+    double odd;
+
+    memcpy(&bits, &sum, sizeof bits);
+    if (rest != 0 && __builtin_isfinite(rest) && !(bits & 1))
+        bits += (rest > 0) == (sum > 0) ? 1 : -1;
+    memcpy(&odd, &bits, sizeof odd);
+    return (float)odd;
 }

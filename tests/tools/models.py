@@ -3,13 +3,15 @@
 import json
 import os
 import random
+import shlex
 import struct
 import subprocess
 import tempfile
 import unittest
 from pathlib import Path
 
-PROGRAM = os.environ["TLC_DELTA"]
+# the program, and what runs it in a build for another machine
+PROGRAM = [*shlex.split(os.environ.get("TLC_WRAPPER", "")), os.environ["TLC_DELTA"]]
 # bits of a value
 BITS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16, "F8_E4M3": 8, "F8_E5M2": 8, "F8_E8M0": 8, "F4": 4, "U8": 8,
         "I8": 8, "BOOL": 8, "I16": 16, "U16": 16, "I32": 32, "U32": 32, "I64": 64, "U64": 64, "C64": 64, "F6_E2M3": 6}
@@ -17,7 +19,7 @@ BITS = {"F64": 64, "F32": 32, "F16": 16, "BF16": 16, "F8_E4M3": 8, "F8_E5M2": 8,
 
 def run(*words, **options):
     """Runs the program; its output is text."""
-    return subprocess.run([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+    return subprocess.run([*PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
                           timeout=240, check=False, **options)
 
 

@@ -64,7 +64,7 @@ class Full(Case):
         write_folder(self.folder / "new", checkpoint(1, 1))
         self.succeeds("make", self.folder / "new", self.folder / "d")
         with open("/dev/full", "w") as full:
-            done = subprocess.run([PROGRAM, "info", str(self.folder / "d")], stdout=full, stderr=subprocess.PIPE,
+            done = subprocess.run([*PROGRAM, "info", str(self.folder / "d")], stdout=full, stderr=subprocess.PIPE,
                                   text=True, check=False)
         self.assertEqual((done.returncode, done.stderr),
                          (1, "tlc-delta: standard output: No space left on device\n"))
@@ -86,7 +86,7 @@ class Killed(Case):
 
     def kill(self, number, after, *words):
         """Starts a command and sends it a signal. Returns the process after its end."""
-        process = subprocess.Popen([PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        process = subprocess.Popen([*PROGRAM, *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                                    text=True)
         time.sleep(after)
         process.send_signal(number)
@@ -165,7 +165,7 @@ class Killed(Case):
         self.succeeds("make", self.old, self.new, self.delta) # what is left of a run that is gone is in nobody's way
 
     def test_a_file_that_becomes_shorter(self):
-        process = subprocess.Popen([PROGRAM, "make", "-j1", self.old, self.new, self.delta], stderr=subprocess.PIPE,
+        process = subprocess.Popen([*PROGRAM, "make", "-j1", self.old, self.new, self.delta], stderr=subprocess.PIPE,
                                    text=True)
         while not (self.folder / "d.part").exists() and process.poll() is None:
             pass
@@ -184,7 +184,7 @@ class Torn(Case):
         write(self.folder / "new.safetensors", self.new)
 
     def in_place(self):
-        return subprocess.Popen([PROGRAM, "apply", "--in-place", str(self.folder / "d"), str(self.path)],
+        return subprocess.Popen([*PROGRAM, "apply", "--in-place", str(self.folder / "d"), str(self.path)],
                                 stderr=subprocess.PIPE, text=True)
 
     def tear(self, times, *options):

@@ -98,7 +98,7 @@ class Keep(Case):
         self.assertEqual(self.written(), ["step-1.safetensors.delta"])
 
     def test_it_watches(self):
-        with subprocess.Popen([PROGRAM, "keep", str(self.run_folder), "--out", str(self.out), "--settle", "50ms"],
+        with subprocess.Popen([*PROGRAM, "keep", str(self.run_folder), "--out", str(self.out), "--settle", "50ms"],
                               stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
             for step in 1, 2, 3:
                 self.save(step)

@@ -36,6 +36,13 @@ TEST(paths_stay_in_the_folder)
     static const char *const good[] = {"a", "a/b.c/d", "a b", "x..", "\xc3\xa4"};
     static const char *const bad[] = {"",       "/",   "/a",     "a/",   "a//b",     ".",   "..",   "../a",
                                       "a/../b", "a/.", "a/.b/c", ".git", "a/..\\/b", "./a", "\xff", "a/.."};
+#if defined(_WIN32)
+    static const char *const bad_there[] = {"..\\\\a", "a\\\\..\\\\..\\\\b",  "C:a",
+                                            "a:b",     "\\\\\\\\server\\\\a", "a/C:/b"};
+
+    for (size_t i = 0; i < sizeof bad_there / sizeof bad_there[0]; i++)
+        assert_false(reads_path(bad_there[i]));
+#endif
     char text[5000];
 
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++)

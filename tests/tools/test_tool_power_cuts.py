@@ -70,7 +70,7 @@ class Delta(Cut):
             self.succeeds("verify", place / "d", self.old)
             self.assertEqual([path.name for path in place.iterdir()], ["d"])
 
-        self.cut(self.work, [PROGRAM, "make", "-f", self.old, self.new, self.work / "d"], check)
+        self.cut(self.work, [*PROGRAM, "make", "-f", self.old, self.new, self.work / "d"], check)
 
     def test_apply_to_a_file(self):
         self.succeeds("make", self.old, self.new, self.folder / "d")
@@ -82,7 +82,7 @@ class Delta(Cut):
             self.succeeds("apply", "-f", self.folder / "d", self.old, place / "out")
             self.assertEqual(read_folder(place), {"out": new})
 
-        self.cut(self.work, [PROGRAM, "apply", "-f", self.folder / "d", self.old, self.work / "out"], check)
+        self.cut(self.work, [*PROGRAM, "apply", "-f", self.folder / "d", self.old, self.work / "out"], check)
 
     def test_apply_to_a_folder(self):
         base, new = checkpoint(1, 0), checkpoint(1, 1)
@@ -97,7 +97,7 @@ class Delta(Cut):
                 self.succeeds("apply", self.folder / "d", self.folder / "base", place / "out")
                 self.assertEqual(read_folder(place), {f"out/{name}": data for name, data in new.items()})
 
-        self.cut(self.work, [PROGRAM, "apply", self.folder / "d", self.folder / "base", self.work / "out"], check)
+        self.cut(self.work, [*PROGRAM, "apply", self.folder / "d", self.folder / "base", self.work / "out"], check)
 
 
 @unittest.skipIf(not TRAIN, "tlc-mpi-train is not built")

@@ -47,6 +47,10 @@ static bool is_inside(const char *path)
 {
     if (strlen(path) >= PATH_MAX)
         return false;
+#if defined(_WIN32)
+    if (strpbrk(path, "\\:")) /* other folders, drives, and streams of files */
+        return false;
+#endif
     for (const char *part = path; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL) {
         if (*part == '.' || *part == '/' || !*part)
             return false;
