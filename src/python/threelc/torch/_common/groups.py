@@ -170,7 +170,7 @@ class Group:
 
     @property
     def on_device(self) -> bool:
-        """Gradients are quantized and answers decoded where gradients are. If not, run() wants both on the CPU."""
+        """Gradients are quantized, and answers decoded, where they are. If not, run() wants them on the CPU."""
         return self._on_device is not None
 
     def _choose_place(self, codec: str) -> None:
@@ -188,8 +188,9 @@ class Group:
     def run(self, transport: Transport, gradients: Optional[Sequence[torch.Tensor]], out: Sequence[torch.Tensor],
             clock: Clock, weight: float = 1.0) -> None:
         """A step. gradients: a tensor for each name; None: this rank is not in the round. out: for the means, perhaps
-        the gradients: where these are, if on_device, else on the CPU. weight: of the gradients in the mean. StepError: the step failed on all ranks, out
-        is not written. ValueError: before the first step, if ranks go on from states of different runs."""
+        the gradients: where these are, if on_device, else on the CPU. weight: of the gradients in the mean. StepError:
+        the step failed on all ranks, out is not written. ValueError: before the first step, if ranks go on from states
+        of different runs."""
         if not self._compared:
             compare_histories(transport, [self.allreduce])
             self._compared = True
