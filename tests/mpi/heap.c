@@ -75,15 +75,16 @@ static void *take(void *opaque, size_t size)
     return b->memory;
 }
 
+/* cppcheck-suppress constParameter ; an allocator has this function */
 static void give_back(void *opaque, void *memory)
 {
     heap *h = opaque;
-    heap_block **entry = &h->blocks;
+    heap_block **entry = &h->blocks, *b = *entry;
 
-    while (*entry && (*entry)->memory != memory)
-        entry = &(*entry)->next;
-    heap_block *b = *entry;
+    for (; b && b->memory != memory; b = *entry)
+        entry = &b->next;
     require(b); /* what was never taken is not given back */
+    /* cppcheck-suppress nullPointerRedundantCheck ; required */
     for (size_t i = 0; i < padding(b->size); i++)
         require(b->memory[b->size + i] == JUNK);
     memset(b->memory, JUNK, b->size); /* nobody has use for it */

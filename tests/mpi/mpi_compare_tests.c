@@ -262,7 +262,7 @@ static void other_machine(scene *s)
 {
     static struct {
         tlc_tensor ours;
-        char newer[24];
+        char newer[24]; /* cppcheck-suppress unusedStructMember ; only its size counts */
     } tensors[2];
 
     for (int i = 0; i < 2; i++) {

@@ -158,7 +158,7 @@ static void step_alone(const scene *s, uint32_t of, tlc_message *state)
     tlc_worker *w = NULL;
     tlc_server *server = NULL;
     tlc_exchange_config cfg = s->exchange;
-    float values[400];
+    float values[400] = {0};
     void *const out[] = {values, values};
 
     cfg.alloc = (tlc_allocator){NULL, NULL, NULL};
