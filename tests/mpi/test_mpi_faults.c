@@ -395,6 +395,11 @@ static const struct {
     {"many servers", play_many_apart},
     {"many servers beside workers", play_many_both},
     {"a worker behind its server", play_uneven},
+    {"a server that ends in a step", play_server_gone},
+    {"a server without its worker", play_worker_gone},
+    {"a broken worker beside its server", play_worker_broken},
+    {"destroyed in a step", play_at_once},
+    {"a worker that is destroyed in a step", play_worker_at_once},
 };
 
 /* ---- faults ------------------------------------------------------------------------------------------------------ */
