@@ -88,9 +88,10 @@ TLC_API tlc_status tlc_mpi_wait(tlc_mpi *handle);
  * way, or tlc_mpi_wait would refuse one of them. */
 TLC_API tlc_status tlc_mpi_wait_all(tlc_mpi *const *handles, size_t count);
 
-/* Ends a step under way, then frees the handle. Collective, but on NULL. Workers and servers wait for each other: a
- * worker that starts a step meanwhile gets TLC_ERR_ORDER from wait, and has to destroy its handle, too. On a rank that
- * is both, destroying the worker in a step that its server has not answered ends that server for all workers. */
+/* Ends a step under way, then frees the handle. Collective, but on NULL. Without memory for what comes it tries until
+ * there is some, as others wait for this rank. Workers and servers wait for each other: a worker that starts a step
+ * meanwhile gets TLC_ERR_ORDER from wait, and has to destroy its handle, too. On a rank that is both, destroying the
+ * worker in a step that its server has not answered ends that server for all workers. */
 TLC_API void tlc_mpi_destroy(tlc_mpi *handle);
 
 /* Of the last step, or of the last call that failed: as `_outcome` of the object, of a worker that of the first server
