@@ -309,6 +309,7 @@ static void room_for_both(void)
         s.exchange.push = i ? "raw" : "onebit";
         s.exchange.pull = i ? "onebit" : "raw";
         s.exchange.split_n = 1;
+        s.exchange.min_n = 0;
         require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_OK);
         require_status(tlc_mpi_server_create(&server, &s.cfg, worker), TLC_OK);
         require_status(tlc_mpi_worker_start(worker, s.grads, 1, s.out), TLC_OK);
