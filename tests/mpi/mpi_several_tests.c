@@ -75,6 +75,18 @@ static void leaves_idle(tlc_mpi *const *h, size_t count)
     require_status(tlc_mpi_wait_all(h, count), TLC_ERR_ORDER);
 }
 
+/* Each is refused by a function of another kind, which names its own. */
+static void knows_kind(tlc_mpi *h, const char *kind, tlc_status got, const char *call)
+{
+    tlc_outcome found = {.struct_size = sizeof found};
+    char sentence[200];
+
+    require_status(got, TLC_ERR_PARAM);
+    require_status(tlc_mpi_outcome(h, &found), TLC_OK);
+    snprintf(sentence, sizeof sentence, "rank %d: %s was called with the handle of %s", rank, call, kind);
+    require(strcmp(found.sentence, sentence) == 0);
+}
+
 /* One step of each kind, while the others are idle. */
 static void idle_handles(void)
 {
@@ -94,6 +106,10 @@ static void idle_handles(void)
     s.cfg.comm = comm;
     require_status(tlc_mpi_gossip_create(&h[3], &s.cfg, TLC_GOSSIP_DCD, model), TLC_OK);
     MPI_Comm_free(&comm);
+    knows_kind(h[0], "a worker", tlc_mpi_server_start(h[0]), "tlc_mpi_server_start");
+    knows_kind(h[1], "a server", tlc_mpi_gossip_start(h[1], model), "tlc_mpi_gossip_start");
+    knows_kind(h[2], "an all-reduce", tlc_mpi_server_start(h[2]), "tlc_mpi_server_start");
+    knows_kind(h[3], "gossip", tlc_mpi_server_start(h[3]), "tlc_mpi_server_start");
     const double greeted = stats_of(h[3]).waiting;
     for (int step = 0; step < 2; step++) {
         leaves_idle(h, HANDLES);
