@@ -177,7 +177,8 @@ TLC_API tlc_status tlc_mpi_server_answer(tlc_mpi *handle, const float *const *de
 typedef tlc_status (*tlc_mpi_update)(void *arg, const tlc_server *server, float *const *delta);
 
 /* Serves until all workers have destroyed their handles. update NULL: workers get the means. A step that failed does
- * not end it. TLC_ERR_PARAM: this rank has a worker, too, whose steps nobody would start meanwhile. */
+ * not end it. TLC_ERR_NOMEM: there is no memory for what came, or for deltas; call it again, and it goes on.
+ * TLC_ERR_PARAM: this rank has a worker, too, whose steps nobody would start meanwhile. */
 TLC_API tlc_status tlc_mpi_server_run(tlc_mpi *handle, tlc_mpi_update update, void *arg);
 
 /* As tlc_mpi_allreduce_object. */

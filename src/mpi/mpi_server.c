@@ -290,11 +290,14 @@ static size_t part_values(const tlc_mpi *h, size_t i)
     return tlc_server_part(h->object.server, i, &part) ? 0 : part.n;
 }
 
-/* On a rank with a worker, nobody would start the worker's steps meanwhile. */
+/* A step may be under way for which there was no memory. On a rank with a worker, nobody would start the worker's steps
+ * meanwhile. */
 static tlc_status may_run(tlc_mpi *h)
 {
-    tlc_status status = tlc_mpi_may_start(h, &role, "tlc_mpi_server_run");
+    tlc_status status = tlc_mpi_is_kind(h, &role, "tlc_mpi_server_run");
 
+    if (!status && h->state != TLC_MPI_PUSHES)
+        status = tlc_mpi_may_start(h, &role, "tlc_mpi_server_run");
     if (status || !h->pair)
         return status;
     return tlc_mpi_refuse(
@@ -311,7 +314,7 @@ tlc_status tlc_mpi_server_run(tlc_mpi *h, tlc_mpi_update update, void *arg)
     if (!status && update && !delta)
         status = tlc_mpi_refuse(h, TLC_ERR_NOMEM, TLC_ALL, "there is no memory for the deltas");
     while (!status) {
-        (void)tlc_mpi_server_start(h);
+        h->state = TLC_MPI_PUSHES;
         status = tlc_mpi_wait(h);
         if (status == TLC_ERR_ORDER && h->state != TLC_MPI_BROKEN) { /* all workers have left */
             status = h->refused = TLC_OK;
