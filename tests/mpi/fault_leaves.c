@@ -132,6 +132,26 @@ void play_worker_broken(int rank, int ranks)
     close_scene(&s);
 }
 
+/* A server that has ended has seen its worker off, too: other servers do not wait for the rank. */
+void play_servers_first(int rank, int ranks)
+{
+    tlc_mpi *worker = NULL, *server = NULL;
+    scene s;
+
+    scene_set(&s, rank, (uint32_t)ranks, 2);
+    tlc_status status = created(&s, tlc_mpi_worker_create(&worker, &s.cfg));
+    if (!status && rank > 0)
+        status = created(&s, tlc_mpi_server_create(&server, &s.cfg, worker));
+    fake_dawdle(rank == 2 ? 2 : 0);
+    tlc_mpi_destroy(server);
+    if (!status && rank == 1)
+        (void)tell(2);
+    tlc_mpi_destroy(worker);
+    if (!status && rank != 1)
+        (void)tell(2);
+    close_scene(&s);
+}
+
 /* Each rank's gradients, whose means are in the same place after a step. */
 static void set_values(scene *s, int value)
 {

@@ -46,6 +46,7 @@ void close_scene(scene *s);
 void play_server_gone(int rank, int ranks);
 void play_worker_gone(int rank, int ranks);
 void play_worker_broken(int rank, int ranks);
+void play_servers_first(int rank, int ranks);
 void play_at_once(int rank, int ranks);
 void play_worker_at_once(int rank, int ranks);
 

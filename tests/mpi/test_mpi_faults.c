@@ -399,6 +399,7 @@ static const struct {
     {"a server that ends in a step", play_server_gone},
     {"a server without its worker", play_worker_gone},
     {"a broken worker beside its server", play_worker_broken},
+    {"servers that end before their workers", play_servers_first},
     {"destroyed in a step", play_at_once},
     {"a worker that is destroyed in a step", play_worker_at_once},
 };
