@@ -88,9 +88,10 @@ TLC_API tlc_status tlc_mpi_wait(tlc_mpi *handle);
  * way, or tlc_mpi_wait would refuse one of them. */
 TLC_API tlc_status tlc_mpi_wait_all(tlc_mpi *const *handles, size_t count);
 
-/* Ends a step under way, then frees the handle. Collective, but on NULL. Workers and servers wait for each other: a
- * worker that starts a step meanwhile gets TLC_ERR_ORDER from wait, and has to destroy its handle, too. On a rank that
- * is both, destroying the worker in a step that its server has not answered ends that server for all workers. */
+/* Ends a step under way, then frees the handle. Collective, but on NULL. Without memory for what comes it tries until
+ * there is some, as others wait for this rank. Workers and servers wait for each other: a worker that starts a step
+ * meanwhile gets TLC_ERR_ORDER from wait, and has to destroy its handle, too. On a rank that is both, destroying the
+ * worker in a step that its server has not answered ends that server for all workers. */
 TLC_API void tlc_mpi_destroy(tlc_mpi *handle);
 
 /* Of the last step, or of the last call that failed: as `_outcome` of the object, of a worker that of the first server
@@ -176,7 +177,8 @@ TLC_API tlc_status tlc_mpi_server_answer(tlc_mpi *handle, const float *const *de
 typedef tlc_status (*tlc_mpi_update)(void *arg, const tlc_server *server, float *const *delta);
 
 /* Serves until all workers have destroyed their handles. update NULL: workers get the means. A step that failed does
- * not end it. TLC_ERR_PARAM: this rank has a worker, too, whose steps nobody would start meanwhile. */
+ * not end it. TLC_ERR_NOMEM: there is no memory for what came, or for deltas; call it again, and it goes on.
+ * TLC_ERR_PARAM: this rank has a worker, too, whose steps nobody would start meanwhile. */
 TLC_API tlc_status tlc_mpi_server_run(tlc_mpi *handle, tlc_mpi_update update, void *arg);
 
 /* As tlc_mpi_allreduce_object. */

@@ -346,8 +346,8 @@ void tlc_mpi_destroy(tlc_mpi *h)
 {
     if (!h)
         return;
-    if (is_under_way(h) && !h->role->leave)
-        (void)tlc_mpi_wait(h);
+    while (is_under_way(h) && !h->role->leave)
+        (void)tlc_mpi_wait(h); /* again if there was no memory: others wait for this rank */
     if (h->role->leave && !h->mail.error)
         h->role->leave(h);
     if (h->pair) { /* one communicator: what fails for one fails for both */

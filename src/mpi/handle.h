@@ -68,7 +68,6 @@ struct tlc_mpi {
     unsigned char *given;  /* server, by worker: the message in the box is a push that the object has */
     unsigned char *told;   /* server, by worker: it was told that the server has ended for it */
     unsigned char *over;   /* worker: the server has ended; server: the worker leaves. By peer */
-    size_t pushes;         /* server: in this step */
     int leaving;           /* worker, server: it is about to be freed */
     int both;              /* worker: this rank is a server, too */
     tlc_mpi *pair;         /* on a rank that is worker and server: the other handle, with the same communicator */

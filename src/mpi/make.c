@@ -161,12 +161,12 @@ tlc_status tlc_mpi_make_fail(tlc_mpi_making *m, tlc_status status)
     return status;
 }
 
-/* Room to send pushes and answers of a step of up to `len` bytes, or what a rank says when it leaves. */
+/* Room to send pushes and answers of a step of up to `len` bytes, or pushes and what a rank says when it leaves. */
 static tlc_status reserve(tlc_mpi *h, size_t len)
 {
-    tlc_status status = tlc_mail_reserve(&h->mail, &h->sends, 2 * h->peers + 1, len);
+    tlc_status status = tlc_mail_reserve(&h->mail, &h->sends, 2 * h->peers, len);
 
-    for (uint32_t i = 0; h->answers && i < h->keep && !status; i++)
+    for (uint32_t i = 0; i < h->keep && !status; i++)
         status = tlc_mail_reserve(&h->mail, &h->answers[i], h->peers, len);
     return status;
 }

@@ -17,8 +17,6 @@ static void open_boxes(tlc_mpi *h, tlc_tag tag, int of_owners)
     for (size_t i = 0; i < h->peers; i++)
         if (i != own_index(h) && (!of_owners || h->to[i].len))
             tlc_box_open(&h->box[i], h->peer[i], tag);
-        else
-            h->box[i].state = TLC_BOX_CLOSED;
 }
 
 /* What came, and `own` of this rank. Nothing comes from ranks whose messages the object does not read. */
@@ -185,7 +183,6 @@ tlc_status tlc_mpi_allreduce_start(tlc_mpi *h, const void *const *grads, double 
         if (to != own_index(h) && h->to[to].len)
             status = tlc_mpi_send(h, to, h->to[to], TLC_TAG_PUSH);
     }
-    h->answer = (tlc_message){NULL, 0};
     open_boxes(h, owns || h->gather ? TLC_TAG_PUSH : TLC_TAG_ANSWER, !owns);
     h->state = owns ? TLC_MPI_PUSHES : TLC_MPI_ANSWERS;
     return status ? tlc_mpi_break(h, status, NULL) : TLC_OK;

@@ -225,7 +225,6 @@ static tlc_status greet_all(tlc_mpi_making *m, tlc_mpi *h, const row *r)
         return status;
     m->status = tlc_mpi_gossip_hello(h, 0);
     (void)tlc_mpi_outcome(h, &m->found);
-    m->found.tensor = TLC_ALL;
     return h->mail.error ? tlc_mpi_make_tell(m) : tlc_mpi_agree(m);
 }
 

@@ -71,7 +71,7 @@ static tlc_status may_wait(tlc_mpi *h)
 {
     const tlc_mpi *worker = h->pair;
 
-    if (h->state != TLC_MPI_PUSHES || !worker || h->backup || worker->state == TLC_MPI_ANSWERS || worker->leaving)
+    if (!worker || h->backup || worker->state == TLC_MPI_ANSWERS)
         return TLC_OK;
     return tlc_mpi_refuse(h, TLC_ERR_ORDER, TLC_ALL,
                           "tlc_mpi_wait of the server was called before tlc_mpi_worker_start of step %ju on this rank",
@@ -102,7 +102,7 @@ static void leave(tlc_mpi *h)
     h->leaving = 1;
     if (h->pair)
         status = tlc_mpi_worker_say_bye(h->pair);
-    while (!status && !(sent && gone && count_of(h, h->over) == h->peers)) {
+    while (status != TLC_ERR_TRANSPORT && !(sent && gone && count_of(h, h->over) == h->peers)) {
         gone = !h->pair;
         status = tlc_mpi_server_attend(h, &moved);
         if (!status && h->pair)
@@ -245,7 +245,7 @@ static tlc_status may_answer(tlc_mpi *h)
         return tlc_mpi_refuse(h, TLC_ERR_ORDER, TLC_ALL,
                               "tlc_mpi_server_answer was called, but tlc_mpi_server_start and tlc_mpi_wait come first");
     const tlc_mpi *worker = h->pair;
-    if (!worker || worker->state == TLC_MPI_ANSWERS || worker->leaving ||
+    if (!worker || worker->state == TLC_MPI_ANSWERS ||
         tlc_worker_step(worker->object.worker) + h->keep > tlc_server_step(h->object.server))
         return TLC_OK;
     return tlc_mpi_refuse(
@@ -290,11 +290,14 @@ static size_t part_values(const tlc_mpi *h, size_t i)
     return tlc_server_part(h->object.server, i, &part) ? 0 : part.n;
 }
 
-/* On a rank with a worker, nobody would start the worker's steps meanwhile. */
+/* A step may be under way for which there was no memory. On a rank with a worker, nobody would start the worker's steps
+ * meanwhile. */
 static tlc_status may_run(tlc_mpi *h)
 {
-    tlc_status status = tlc_mpi_may_start(h, &role, "tlc_mpi_server_run");
+    tlc_status status = tlc_mpi_is_kind(h, &role, "tlc_mpi_server_run");
 
+    if (!status && h->state != TLC_MPI_PUSHES)
+        status = tlc_mpi_may_start(h, &role, "tlc_mpi_server_run");
     if (status || !h->pair)
         return status;
     return tlc_mpi_refuse(
@@ -311,7 +314,7 @@ tlc_status tlc_mpi_server_run(tlc_mpi *h, tlc_mpi_update update, void *arg)
     if (!status && update && !delta)
         status = tlc_mpi_refuse(h, TLC_ERR_NOMEM, TLC_ALL, "there is no memory for the deltas");
     while (!status) {
-        (void)tlc_mpi_server_start(h);
+        h->state = TLC_MPI_PUSHES;
         status = tlc_mpi_wait(h);
         if (status == TLC_ERR_ORDER && h->state != TLC_MPI_BROKEN) { /* all workers have left */
             status = h->refused = TLC_OK;
@@ -324,7 +327,7 @@ tlc_status tlc_mpi_server_run(tlc_mpi *h, tlc_mpi_update update, void *arg)
         if (!status)
             status = tlc_mpi_server_answer(h, updates ? (const float *const *)delta : NULL);
     }
-    if (h && h->role == &role)
+    if (delta)
         tlc_mail_give_back(&h->mail, delta);
     return status;
 }

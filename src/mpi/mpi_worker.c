@@ -67,10 +67,11 @@ static void leave(tlc_mpi *h)
 
     if (may_wait(h)) /* the server of this rank ends with it, in the middle of a step */
         h->pair->leaving = 1;
-    else if (h->state != TLC_MPI_IDLE && h->state != TLC_MPI_BROKEN)
-        (void)tlc_mpi_wait(h);
-    tlc_status status = tlc_mpi_worker_say_bye(h);
-    while (!status && !gone) {
+    else
+        while (h->state != TLC_MPI_IDLE && h->state != TLC_MPI_BROKEN)
+            (void)tlc_mpi_wait(h); /* again if there was no memory: others wait for this rank */
+    tlc_status status = h->mail.error ? TLC_ERR_TRANSPORT : tlc_mpi_worker_say_bye(h);
+    while (status != TLC_ERR_TRANSPORT && !gone) {
         status = tlc_mpi_worker_see_off(h, &gone);
         if (!status && h->pair)
             status = tlc_mpi_server_attend(h->pair, &moved);

@@ -89,10 +89,11 @@ void tlc_mpi_server_reopen(tlc_mpi *h, size_t i)
     tlc_box_open(&h->box[i], h->peer[i], TLC_TAG_PUSH);
 }
 
-/* Is it a push of the worker of this rank, which leaves, for a step that was answered without it? */
-static int is_late_of_leaver(const tlc_mpi *h, size_t i)
+/* Does the worker of this rank leave? Its push is of no use any more: that step was answered without it, or another
+ * server has ended in it. */
+static int is_of_leaver(const tlc_mpi *h, size_t i)
 {
-    return h->pair && h->pair->leaving && h->peer[i] == h->mail.rank && !h->given[i];
+    return h->pair && h->pair->leaving && h->peer[i] == h->mail.rank;
 }
 
 tlc_status tlc_mpi_server_attend(tlc_mpi *h, int *moved)
@@ -111,7 +112,7 @@ tlc_status tlc_mpi_server_attend(tlc_mpi *h, int *moved)
         } else if (h->leaving) {
             tlc_mpi_server_reopen(h, i);
             status = tell(h, i);
-        } else if (is_late_of_leaver(h, i))
+        } else if (is_of_leaver(h, i))
             tlc_mpi_server_reopen(h, i);
     }
     return status;

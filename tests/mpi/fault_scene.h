@@ -42,6 +42,14 @@ tlc_status await(tlc_mpi *h);
 /* All memory was given back, but what MPI may still use. */
 void close_scene(scene *s);
 
+/* Handles that leave while others go on (fault_leaves.c). */
+void play_server_gone(int rank, int ranks);
+void play_worker_gone(int rank, int ranks);
+void play_worker_broken(int rank, int ranks);
+void play_servers_first(int rank, int ranks);
+void play_at_once(int rank, int ranks);
+void play_worker_at_once(int rank, int ranks);
+
 /* Each call fails on each rank while a rank is wrong, too. */
 void test_wrong(void);
 #endif

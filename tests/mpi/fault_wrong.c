@@ -5,7 +5,16 @@
 #include "fault_scene.h"
 
 /* What is wrong on one rank, of which all ranks hear if MPI does not fail. */
-typedef enum mistake { NO_EXCHANGE, OTHER_CHUNK, OTHER_FUNCTION, NO_PLACE, WRONG_SERVER, MISTAKES } mistake;
+typedef enum mistake {
+    NO_EXCHANGE,
+    OTHER_CHUNK,
+    OTHER_FUNCTION,
+    NO_PLACE,
+    WRONG_SERVER,
+    OTHER_GRAPH,
+    NO_GRAPH,
+    MISTAKES
+} mistake;
 static mistake wrong_what;
 static int wrong_rank;
 static tlc_outcome heard[RANKS];
@@ -43,6 +52,19 @@ static tlc_status make_wrong(scene *s, int is_wrong)
     return status;
 }
 
+/* Graphs have a status alone. */
+static tlc_status make_wrong_graph(int is_wrong)
+{
+    tlc_graph graph = {.struct_size = sizeof graph, .kind = TLC_GRAPH_RING};
+    MPI_Comm comm = MPI_COMM_NULL;
+
+    graph.seed = (uint64_t)is_wrong;
+    const tlc_status status = tlc_mpi_graph_create(fake_world(), is_wrong && wrong_what == NO_GRAPH ? NULL : &graph,
+                                                   &comm);
+    require(comm == MPI_COMM_NULL);
+    return status;
+}
+
 static void play_wrong(int rank, int ranks)
 {
     const int is_wrong = rank == wrong_rank;
@@ -50,10 +72,14 @@ static void play_wrong(int rank, int ranks)
 
     (void)ranks;
     scene_set(&s, rank, 0, 0);
-    tlc_status status = make_wrong(&s, is_wrong);
+    const int is_graph = wrong_what >= OTHER_GRAPH;
+    tlc_status status = is_graph ? make_wrong_graph(is_wrong) : make_wrong(&s, is_wrong);
     require(status == TLC_ERR_PARAM || status == TLC_ERR_TRANSPORT);
-    require(s.found.status == status && (!fake_was_told() || strstr(s.found.sentence, fake_sentence())));
     require(!fake_was_told() || status == TLC_ERR_TRANSPORT);
+    if (is_graph)
+        s.found.status = status;
+    require(s.found.status == status);
+    require(is_graph || !fake_was_told() || strstr(s.found.sentence, fake_sentence()));
     heard[rank] = s.found;
     close_scene(&s);
 }

@@ -207,6 +207,34 @@ static void no_memory(void)
     require(!s.memory.used);
 }
 
+/* The same of a server beside a worker. Pushes are larger than answers: with its server, the worker needs more room. */
+static void no_memory_for_both(void)
+{
+    tlc_status status = TLC_ERR_NOMEM;
+    scene s;
+
+    for (int allocations = 0; status && ranks < 4; allocations++) {
+        tlc_mpi *worker = NULL, *server = NULL;
+        scene_set(&s);
+        s.cfg.chunk = 1;
+        s.exchange.servers = s.exchange.workers = (uint32_t)ranks;
+        s.exchange.split_n = 1;
+        s.exchange.min_n = 0;
+        s.exchange.push = "raw";
+        s.exchange.pull = "onebit";
+        require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_OK);
+        scene_memory(&s, rank == ranks - 1 ? allocations : -1);
+        status = tlc_mpi_server_create(&server, &s.cfg, worker);
+        scene_memory(&s, -1);
+        require(status ? status == TLC_ERR_NOMEM && s.found.rank == (uint32_t)ranks - 1 : allocations > 5);
+        if (!status)
+            require_status(tlc_mpi_worker_start(worker, s.grads, 1, s.out), TLC_OK);
+        tlc_mpi_destroy(worker);
+        tlc_mpi_destroy(server);
+        require(!s.memory.used);
+    }
+}
+
 /* A rank that is both can make its worker, but not its server: nobody is left waiting. */
 static void server_not_made(void)
 {
@@ -236,6 +264,7 @@ const mpi_test create_tests[] = {
     {"a worker on the rank of a server", one_worker_more},
     {"advice", advice},
     {"a rank without memory", no_memory},
+    {"a rank without memory for its server", no_memory_for_both},
     {"a server that is not made", server_not_made},
     {NULL, NULL},
 };

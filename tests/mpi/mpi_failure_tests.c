@@ -54,6 +54,7 @@ static void broken(void)
     require_status(tlc_mpi_outcome(h, &found), TLC_OK);
     MPI_Error_string(MPI_ERR_NO_MEM, text, &len);
     require(found.status == TLC_ERR_TRANSPORT && strncmp(found.sentence, text, 199) == 0);
+    require(len > 199 && strlen(found.sentence) == 199);
     require_status(tlc_mpi_wait(h), TLC_ERR_TRANSPORT);
     require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_ERR_TRANSPORT);
     require_status(tlc_mpi_test(h, &done), TLC_ERR_TRANSPORT);

@@ -121,6 +121,7 @@ static tlc_status try(MPI_Comm comm, float second, tlc_mpi **h, tlc_outcome *fou
     job.outcome = found;
     tlc_status status = tlc_mpi_gossip_create(h, &job, TLC_GOSSIP_DCD, model);
     require_same_text(found->sentence);
+    require(!status || found->tensor == TLC_ALL);
     return status;
 }
 

@@ -155,13 +155,22 @@ static void made(void)
         uint64_t newer;
     } graph = {.ours = {.struct_size = sizeof graph, .kind = TLC_GRAPH_RING, .nodes = 99}};
     MPI_Comm comm = MPI_COMM_NULL;
-    int in, out, weighted, size, own;
+    int *volatile unweighted = MPI_UNWEIGHTED; /* volatile: gcc would take it for the address of an array */
+    int in, out, weighted, size, own, from[2];
 
     require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, &graph.ours, &comm), TLC_OK);
     MPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted);
     MPI_Comm_size(comm, &size);
     MPI_Comm_rank(comm, &own);
     require(in == out && in == (ranks < 3 ? ranks - 1 : 2) && !weighted && size == ranks && own == rank);
+    MPI_Comm_free(&comm);
+    tlc_graph oldest = {.struct_size = sizeof oldest.struct_size, .kind = TLC_GRAPH_COMPLETE}; /* a ring, if not said */
+    require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, &oldest, &comm), TLC_OK);
+    MPI_Dist_graph_neighbors_count(comm, &in, &out, &weighted);
+    require(in == (ranks < 3 ? ranks - 1 : 2));
+    MPI_Dist_graph_neighbors(comm, in, from, unweighted, in, from, unweighted);
+    for (int i = 0; i < in; i++)
+        require((from[i] - rank + ranks) % ranks == 1 || (rank - from[i] + ranks) % ranks == 1);
     MPI_Comm_free(&comm);
     graph.newer = 1;
     require_status(tlc_mpi_graph_create(MPI_COMM_WORLD, &graph.ours, &comm), TLC_ERR_PARAM);

@@ -1,75 +1,10 @@
 /* SPDX-License-Identifier: MIT
  *
- * What handles say: results of several at once, of steps that end without a wait, and statistics. All ranks fail
- * together here, so that nobody waits. MPI may keep messages of handles that broke.
+ * What handles say: results of steps that end without a wait, and statistics. All ranks fail together here, so that
+ * nobody waits. MPI may keep messages of handles that broke.
  */
 #include "mpi_scene.h"
 #include <math.h>
-
-/* ---- several handles --------------------------------------------------------------------------------------------- */
-
-enum { HANDLES = 4 };
-
-/* Starts a step on all but the first handle. The second one's gradient is not finite if `fails`; the object of the
- * third one does not take what comes if `breaks`. */
-static void start_all(scene *s, tlc_mpi *const *h, int fails, int breaks)
-{
-    float nans[400];
-    const void *bad[] = {nans, nans};
-
-    for (size_t i = 0; i < COUNT(nans); i++)
-        nans[i] = NAN;
-    require_status(tlc_mpi_allreduce_start(h[1], fails ? bad : s->grads, 1, s->out), TLC_OK);
-    for (int i = 2; i < HANDLES; i++)
-        require_status(tlc_mpi_allreduce_start(h[i], s->grads, 1, s->out), TLC_OK);
-    if (breaks)
-        require_status(tlc_allreduce_cancel(tlc_mpi_allreduce_object(h[2])), TLC_OK);
-}
-
-static tlc_status status_of(const tlc_mpi *h)
-{
-    tlc_outcome found = {.struct_size = sizeof found};
-
-    require_status(tlc_mpi_outcome(h, &found), TLC_OK);
-    return found.status;
-}
-
-/* wait_all returns the first failure, by index, and leaves alone who has no step. */
-static void waits(void)
-{
-    tlc_mpi *h[HANDLES] = {NULL};
-    scene s;
-
-    scene_set(&s);
-    s.exchange.gather = 1;
-    for (int i = 0; i < HANDLES; i++)
-        require_status(tlc_mpi_allreduce_create(&h[i], &s.cfg), TLC_OK);
-    tlc_mpi *const turned[] = {h[0], NULL, h[3], h[2], h[1]}, *const some[] = {NULL, h[0], h[1], h[2], h[3]};
-    require_status(tlc_mpi_wait_all(NULL, 0), TLC_ERR_ORDER);
-    require_status(tlc_mpi_wait_all(some, 2), TLC_ERR_ORDER);
-    require_status(tlc_mpi_progress(NULL, 0), TLC_OK);
-    require(status_of(h[0]) == TLC_ERR_ORDER);
-    start_all(&s, h, 0, 0);
-    require_status(tlc_mpi_progress(some, COUNT(some)), TLC_OK);
-    require_status(tlc_mpi_wait_all(some, COUNT(some)), TLC_OK);
-    require(!status_of(h[0])); /* what was refused is forgotten */
-    require_status(tlc_mpi_wait_all(some, COUNT(some)), TLC_ERR_ORDER);
-    for (int i = 0; i < HANDLES; i++)
-        require(status_of(h[i]) == TLC_ERR_ORDER);
-    start_all(&s, h, 1, 0);
-    require_status(tlc_mpi_wait_all(turned, COUNT(turned)), TLC_ERR_STEP);
-    require(status_of(h[1]) == TLC_ERR_STEP && !status_of(h[2]) && !status_of(h[3]) && !status_of(h[0]));
-    start_all(&s, h, 1, 1);
-    require_status(tlc_mpi_wait_all(some, COUNT(some)), TLC_ERR_STEP);
-    require(status_of(h[1]) == TLC_ERR_STEP && status_of(h[2]) == TLC_ERR_ORDER && !status_of(h[3]));
-    require_status(tlc_mpi_allreduce_start(h[1], s.grads, 1, s.out), TLC_OK);
-    require_status(tlc_mpi_wait_all(turned, COUNT(turned)), TLC_ERR_ORDER); /* of the one that is broken */
-    require(!status_of(h[1]));
-    require_status(tlc_mpi_wait_all(turned, COUNT(turned)), TLC_ERR_ORDER);
-    require(!status_of(h[1])); /* nothing was asked of it */
-    for (int i = 0; i < HANDLES; i++)
-        tlc_mpi_destroy(h[i]);
-}
 
 /* ---- tlc_mpi_test ------------------------------------------------------------------------------------------------ */
 
@@ -303,14 +238,6 @@ static void no_values(void)
 
 /* ---- statistics -------------------------------------------------------------------------------------------------- */
 
-static tlc_mpi_stats stats_of(const tlc_mpi *h)
-{
-    tlc_mpi_stats stats = {.struct_size = sizeof stats};
-
-    require_status(tlc_mpi_get_stats(h, &stats), TLC_OK);
-    return stats;
-}
-
 /* Makes steps with pieces of this size, and counts. A short message has one piece that is not full, or is empty. */
 static void traffic(size_t chunk)
 {
@@ -367,6 +294,33 @@ static void room(void)
     require(s.memory.largest < 8 * VALUES * sizeof(float));
     tlc_mpi_destroy(h);
     require(!s.memory.used);
+}
+
+/* Ranks that are workers and servers send pieces of a byte, and what a rank gets is larger or smaller than what it
+ * sends. There is room for both kinds of messages. */
+static void room_for_both(void)
+{
+    for (int i = 0; i < 2; i++) {
+        tlc_mpi *worker = NULL, *server = NULL;
+        scene s;
+        scene_set(&s);
+        s.cfg.chunk = 1;
+        s.exchange.servers = s.exchange.workers = (uint32_t)ranks;
+        s.exchange.push = i ? "raw" : "onebit";
+        s.exchange.pull = i ? "onebit" : "raw";
+        s.exchange.split_n = 1;
+        s.exchange.min_n = 0;
+        require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_OK);
+        require_status(tlc_mpi_server_create(&server, &s.cfg, worker), TLC_OK);
+        require_status(tlc_mpi_worker_start(worker, s.grads, 1, s.out), TLC_OK);
+        require_status(tlc_mpi_server_start(server), TLC_OK);
+        require_status(tlc_mpi_wait(server), TLC_OK);
+        require_status(tlc_mpi_server_answer(server, NULL), TLC_OK);
+        require_status(tlc_mpi_wait(worker), TLC_OK);
+        tlc_mpi_destroy(worker);
+        tlc_mpi_destroy(server);
+        require(!s.memory.used);
+    }
 }
 
 /* An outcome of another release, of steps and of refused calls. */
@@ -455,13 +409,13 @@ static void turns(void)
 }
 
 const mpi_test handle_tests[] = {
-    {"several handles, some of which fail", waits},
     {"steps that are tested", steps_tested},
     {"objects that do not take what came", objects_fail},
     {"a server and its optimizer", server_runs},
     {"tensors without values", no_values},
     {"statistics", statistics},
     {"room for messages", room},
+    {"room for messages to workers and servers", room_for_both},
     {"outcomes of handles", outcomes},
     {"all kinds send to the next rank first", turns},
     {NULL, NULL},

@@ -20,6 +20,16 @@ int MPI_Isend(const void *buf, int count, MPI_Datatype type, int dest, int tag, 
     return PMPI_Isend(buf, count, type, dest, tag, comm, request);
 }
 
+/* The longest text that MPI may have. */
+int MPI_Error_string(int code, char *text, int *len)
+{
+    const int status = PMPI_Error_string(code, text, len);
+
+    memset(text + *len, '~', (size_t)(MPI_MAX_ERROR_STRING - 1 - *len));
+    text[ *len = MPI_MAX_ERROR_STRING - 1] = 0;
+    return status;
+}
+
 static int number; /* of the last test */
 
 static void run(const mpi_test *tests)
@@ -49,6 +59,7 @@ int main(int argc, char **argv)
     run(config_tests);
     run(failure_tests);
     run(handle_tests);
+    run(several_tests);
     run(kinds_tests);
     run(mode_tests);
     if (rank == 0)

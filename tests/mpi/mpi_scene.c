@@ -31,6 +31,22 @@ void scene_memory(scene *s, int allocations)
     s->memory.left = allocations;
 }
 
+tlc_status status_of(const tlc_mpi *h)
+{
+    tlc_outcome found = {.struct_size = sizeof found};
+
+    require_status(tlc_mpi_outcome(h, &found), TLC_OK);
+    return found.status;
+}
+
+tlc_mpi_stats stats_of(const tlc_mpi *h)
+{
+    tlc_mpi_stats stats = {.struct_size = sizeof stats};
+
+    require_status(tlc_mpi_get_stats(h, &stats), TLC_OK);
+    return stats;
+}
+
 void require_all_told(const scene *s, tlc_status got, tlc_status status, uint32_t at_fault, size_t tensor,
                       const char *sentence)
 {

@@ -26,6 +26,10 @@ void scene_memory(scene *s, int allocations);
 /* One server, on the last rank, and workers on the others. Makes the handle of this rank. */
 tlc_mpi *scene_server(scene *s);
 
+/* What a handle says of its last step or call. */
+tlc_status status_of(const tlc_mpi *h);
+tlc_mpi_stats stats_of(const tlc_mpi *h);
+
 /* All ranks get the same status, rank, tensor and sentence. */
 void require_all_told(const scene *s, tlc_status got, tlc_status status, uint32_t at_fault, size_t tensor,
                       const char *sentence);
