@@ -65,6 +65,7 @@ void play_worker_gone(int rank, int ranks)
     scene s;
 
     scene_set(&s, rank, (uint32_t)ranks, 1);
+    s.cfg.chunk = 1 << 20; /* no push is longer on its way */
     tlc_status status = created(&s, tlc_mpi_worker_create(&worker, &s.cfg));
     if (!status && is_server)
         status = created(&s, tlc_mpi_server_create(&server, &s.cfg, worker));
