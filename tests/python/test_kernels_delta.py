@@ -364,7 +364,7 @@ class Choice(unittest.TestCase):
             with mock.patch.object(tried, "runs_triton", lambda device: True), \
                     mock.patch.dict(sys.modules, {module.__name__: module}), \
                     mock.patch.object(package, "_delta_triton", module, create=True):
-                with self.assertWarnsRegex(RuntimeWarning, f"deltas of weights on cpu .*{reason}"):
+                with self.assertWarnsRegex(RuntimeWarning, f"torch operations work on weights on cpu.*{reason}"):
                     self.assertIs(self.chosen(name), _delta_torch)
                 vars(module).update(good)
                 self.assertIs(self.chosen(name), module)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import warnings
 from functools import lru_cache
 from typing import Callable, Iterator, List, NamedTuple, Tuple
 
@@ -15,7 +14,7 @@ from ...quartic import block_count, compress_quartic, quartic_bytes
 from . import operations
 from .operations import bits_of
 from .quantizer import Quantizer
-from .usable import runs_triton
+from .tried import tried
 
 
 class Sweeps(NamedTuple):
@@ -35,19 +34,11 @@ VALUES = 9001  # several programs of each kernel, and one that is not whole
 def sweeps_for(device: torch.device, dtype: torch.dtype) -> Sweeps:
     """dtype: of gradients. Compiles Triton's kernels and checks them at the first call for a device. If they cannot be
     used though Triton is there, a warning says so."""
-    if not runs_triton(device):
-        return OPERATIONS
-    reason = "results are not those of IEEE 754 arithmetic"
-    try:
+    def load() -> Sweeps:
         from . import ternary  # imports triton
-        sweeps = Sweeps(ternary.maxima, ternary.quantize, ternary.decode)
-        if same_bits(sweeps, device, dtype):
-            return sweeps
-    except Exception as error:  # of Triton, of its compilers or of the driver
-        reason = f"{type(error).__name__}: {error}"
-    warnings.warn(f"threelc: gradients on {device} are quantized by torch operations, which takes longer, as Triton's "
-                  f"kernels do not work there: {reason}", RuntimeWarning)
-    return OPERATIONS
+        return Sweeps(ternary.maxima, ternary.quantize, ternary.decode)
+
+    return tried(device, "gradients", load, lambda sweeps: same_bits(sweeps, device, dtype), OPERATIONS)
 
 
 def quantized(sweeps: Sweeps, quantizer: Quantizer, residual: torch.Tensor,

@@ -142,7 +142,7 @@ def _path(device: torch.device, unit: Unit) -> Any:
     def load() -> Any:
         from . import _delta_triton
         return _delta_triton
-    return tried(device, load, lambda path: _is_right(path, device, unit), _delta_torch)
+    return tried(device, "weights", load, lambda path: _is_right(path, device, unit), _delta_torch)
 
 
 def _is_right(path: Any, device: torch.device, unit: Unit) -> bool:
