@@ -20,7 +20,7 @@ SIGNATURES = {
         "changes(frame, *, first=0, end=None)", "check(frame, weights, *, dtype=None, threads=None)",
         "compress(base, next, *, dtype=None, digests=True, block_digests=False, threads=None)",
         "compress_into(base, next, out, *, dtype=None, digests=True, block_digests=False, threads=None)",
-        "digest(weights, *, dtype=None, threads=None)", "fold(frames, *, threads=None)",
+        "digest(weights, *, first=0, dtype=None, threads=None)", "fold(frames, *, threads=None)",
         "from_changes(positions, before, after, n, *, dtype=None, digests=None, threads=None)", "inspect(frame)",
         "peek(frame)", "repair(frame, weights, *, dtype=None, threads=None)", "Changes(positions, values, are_values)",
         "Repaired(at_result, at_base, between)"),
@@ -32,7 +32,7 @@ SIGNATURES = {
         "Reader.apply(self, arrays)", "Reader.copy_view(self, entry, values, out)", "Reader.frame(self, entry)",
         "Writer.add(self, name, frame, shape)", "Writer.add_view(self, name, dtype, shape, view)"),
     "threelc.torch": (
-        "WeightSync(model, *, threads=None)", "WeightSync.publish(self, *, full=False)",
+        "WeightSync(model, *, threads=None, deltas='host')", "WeightSync.publish(self, *, full=False)",
         "WeightSync.publish_to(self, file, *, full=False)", "WeightSync.pieces(self, *, full=False)",
         "WeightSync.receive(self, message, *, strict=True)", "WeightSync.load_state_dict(self, state)")}
 

@@ -21,6 +21,7 @@ from ieee import Status, convert, pack_row, unwords
 from manifest import golden
 from model import Context, Frame, seal
 from packing import as_bytes, binary, read_varint, varint
+from record import Random
 
 FLOATS = {'f32': 'f4', 'f16': 'f2', 'bf16': 'u2'}
 UNITS = {'f32': 'f4', 'f16': 'f2', 'bf16': 'u2', 'i32': 'i4', 'i64': 'i8', 'f64': 'f8'}
@@ -149,7 +150,7 @@ class Deltas:
 
     def __init__(self, rnd):
         self.good = []
-        draws = delta.Random('oracle %d' % rnd.getrandbits(32))
+        draws = Random('oracle %d' % rnd.getrandbits(32))
         for dtype in delta.DTYPES:
             for kind in delta_cases.KINDS:
                 n = 2 * rnd.randrange(1, 40)

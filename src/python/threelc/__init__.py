@@ -19,7 +19,7 @@ Context                     compresses a tensor again and again: compress, compr
 decompress, decompress_add  decode a frame into an array, or add it up; decompress_add_many: many frames in one sweep
 inspect, peek, mask         what a frame says of itself (FrameInfo); SBC's momentum masking
 codecs, codec_bound         the list of codecs (CodecEntry, CodecParameter, EntryKind); the largest frame of a codec
-compress_quartic            frames of symbols that were found elsewhere, as on a GPU
+compress_quartic            frames of symbols that were found elsewhere, as on a GPU; decompress_quartic: the reverse
 DType, Isa                  what values are; the instructions that kernels use
 
 threelc.delta               lossless deltas of weights: compress, apply, inspect, digest

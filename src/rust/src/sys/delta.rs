@@ -86,6 +86,9 @@ c_functions! {
     ) -> tlc_status;
     fn tlc_delta_peek(src: *const c_void, len: usize, info: *mut tlc_delta_info) -> tlc_status;
     fn tlc_delta_inspect(src: *const c_void, len: usize, info: *mut tlc_delta_info) -> tlc_status;
+    fn tlc_delta_digest(
+        dtype: tlc_dtype, weights: *const c_void, n: usize, digest: *mut u64, opt: *const tlc_delta_options,
+    ) -> tlc_status;
     fn tlc_delta_digest_part(
         dtype: tlc_dtype, weights: *const c_void, n: usize, first: u64, digest: *mut u64,
         opt: *const tlc_delta_options,
