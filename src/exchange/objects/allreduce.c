@@ -433,7 +433,8 @@ static tlc_status pull(tlc_allreduce *a, const tlc_message *from, void *const *o
     for (uint32_t i = 0; i < a->setup.owners; i++)
         if (tlc_allreduce_owns(a, i)) {
             const size_t opened = tlc_receiver_write(&a->in, i, out, frames);
-            frames += frames ? opened : 0;
+            if (frames)
+                frames += opened;
         }
     (void)tell(a, TLC_OK, &finding);
     if (taken)
