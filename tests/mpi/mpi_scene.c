@@ -26,6 +26,16 @@ tlc_mpi *scene_server(scene *s)
     return h;
 }
 
+void scene_server_gone(scene *s, tlc_mpi *h)
+{
+    tlc_outcome found = {.struct_size = sizeof found};
+
+    require_status(tlc_mpi_worker_start(h, s->grads, 1, s->out), TLC_OK);
+    require_status(tlc_mpi_wait(h), TLC_ERR_ORDER);
+    require_status(tlc_mpi_outcome(h, &found), TLC_OK);
+    require(strcmp(found.sentence, "a server was destroyed before this step") == 0);
+}
+
 void scene_memory(scene *s, int allocations)
 {
     s->memory.left = allocations;

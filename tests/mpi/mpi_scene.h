@@ -26,6 +26,9 @@ void scene_memory(scene *s, int allocations);
 /* One server, on the last rank, and workers on the others. Makes the handle of this rank. */
 tlc_mpi *scene_server(scene *s);
 
+/* A worker starts a step, and is told that a server was destroyed before it. */
+void scene_server_gone(scene *s, tlc_mpi *h);
+
 /* What a handle says of its last step or call. */
 tlc_status status_of(const tlc_mpi *h);
 tlc_mpi_stats stats_of(const tlc_mpi *h);
