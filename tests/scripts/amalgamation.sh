@@ -3,8 +3,8 @@
 # The library in one file compiles without flags and warnings, with every compiler that is here: of this machine, of
 # others, of zig. The golden vectors pass with it, and examples print what NAME.txt says, on whatever runs here.
 # amalgamation.sh SOURCE_ROOT FILE; ZIG in the environment is a command.
-# With TLC_TEST_QUICK=1 without the compilers of other rows of tests/matrix that CI has, and zig links for macOS alone:
-# for other systems it would first compile a C library, which takes minutes.
+# With TLC_TEST_QUICK=1 without the compilers of other rows of tests/matrix that CI has, and zig does not link for musl
+# and Windows on x86-64, as others do: it would first compile a C library, which takes a minute.
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1 file=$2
@@ -40,22 +40,43 @@ tests=("$root"/tests/{codec/test_vectors,support/{guard,main,places,records,supp
 $CC -D_GNU_SOURCE -I"$root/include" -o vectors "${tests[@]}" native/threelc.o -lcmocka -lm
 ./vectors "$root/tests/vectors" >log 2>&1 || { cat log; exit 1; }
 
-# For MSVC's ABI, with stand-ins for the headers of its C library: clang compiles, and nothing links.
+zig=${ZIG:-$(command -v zig)} || echo '# no zig'
+# For MSVC's ABI and Android, with stand-ins for the headers of their C libraries, and for Android's library, as its NDK
+# has them: clang compiles, and zig links a shared library, which needs no other functions.
 if command -v clang >/dev/null; then
-  mkdir msvc
+  mkdir headers
   printf '%s\n' '#include <stddef.h>' 'int memcmp(const void *, const void *, size_t);' \
     'int strcmp(const char *, const char *);' 'int strncmp(const char *, const char *, size_t);' \
     'size_t strlen(const char *);' 'size_t strcspn(const char *, const char *);' \
     'char *strchr(const char *, int);' 'char *strstr(const char *, const char *);' \
     'void *memchr(const void *, int, size_t);' 'void *memset(void *, int, size_t);' \
-    'void *memcpy(void *, const void *, size_t);' 'void *memmove(void *, const void *, size_t);' >msvc/string.h
+    'void *memcpy(void *, const void *, size_t);' 'void *memmove(void *, const void *, size_t);' >headers/string.h
   printf '%s\n' '#include <stddef.h>' 'void *malloc(size_t);' 'void *calloc(size_t, size_t);' 'void free(void *);' \
     'unsigned long _byteswap_ulong(unsigned long);' 'unsigned long long _byteswap_uint64(unsigned long long);' \
-    >msvc/stdlib.h
-  printf '%s\n' '#define static_assert _Static_assert' >msvc/assert.h
-  clang --target=x86_64-pc-windows-msvc -ffreestanding -Imsvc -I. -c threelc.c -o msvc.o >log 2>&1 && [[ ! -s log ]] ||
-    { echo "clang for MSVC's ABI:"; cat log; exit 1; }
+    >headers/stdlib.h
+  printf '%s\n' 'enum { FE_TONEAREST };' 'typedef unsigned fenv_t;' 'int feholdexcept(fenv_t *);' \
+    'int fesetenv(const fenv_t *);' 'int fesetround(int);' >headers/fenv.h
+  printf '%s\n' '#define static_assert _Static_assert' >headers/assert.h
+  printf 'void %s(void) {}\n' calloc free malloc mem{chr,cmp,cpy,move,set} str{chr,cmp,cspn,len,ncmp,str} \
+    fe{holdexcept,setenv,setround} __u{div,mod}di3 __aeabi_{d2ulz,idiv,memclr{4,8},memcpy8,uidiv{,mod},ul2d,uldivmod} \
+    >libc.c
+  alone() { # COMPILER: for a system whose headers are not here
+    $1 -ffreestanding -Iheaders -I. -c threelc.c -o threelc.o >log 2>&1 && [[ ! -s log ]] ||
+      { echo "$1:"; cat log; exit 1; }
+  }
+  alone 'clang --target=x86_64-pc-windows-msvc'
   echo "# clang --target=x86_64-pc-windows-msvc: compiled"
+  for target in aarch64-linux-android armv7a-linux-androideabi x86_64-linux-android i686-linux-android; do
+    alone "clang --target=${target}24 -fPIC"
+    [[ $zig ]] || { echo "# clang --target=${target}24: compiled"; continue; }
+    clang --target=${target}24 -ffreestanding -fno-builtin -w -c libc.c -o libc.o
+    system=${target/#armv7a-/arm-}
+    shared="$zig cc -target ${system/#i686-/x86-} -nostdlib -shared"
+    { $shared -Wl,-soname,libc.so libc.o -o libc.so && $shared -Wl,-z,defs threelc.o libc.so \
+      -o libthreelc.so; } >log 2>&1 ||
+      { echo "$shared:"; cat log; exit 1; }
+    echo "# clang --target=${target}24: linked"
+  done
 fi
 
 attempts=() # RUNNER|COMPILER
@@ -73,9 +94,8 @@ x86_64-w64-mingw32-gcc /usr/lib/wine/wine64
 aarch64-linux-gnu-gcc qemu-aarch64 -L /usr/aarch64-linux-gnu
 s390x-linux-gnu-gcc qemu-s390x -L /usr/s390x-linux-gnu
 END
-zig=${ZIG:-$(command -v zig)} || echo '# no zig'
 [[ ! $zig ]] || while read -r target runner; do
-  [[ ! ${TLC_TEST_QUICK-} || $target == *-macos ]] || runner=compiled
+  [[ ! ${TLC_TEST_QUICK-} || $target != x86_64-*-musl && $target != x86_64-windows-* ]] || runner=compiled
   try "$zig cc -target $target" "$runner"
 done <<'END'
 x86_64-macos linked
