@@ -281,7 +281,7 @@ tlc_status tlc_compress_members(const uint64_t *positions, const float *values, 
 
 /* Opens the positions of a checked unit. Returns how many bytes they have. in_parts is that of positions.h: with 1,
  * golomb codes are read as positions; with 0, reader->k is exact. */
-static size_t open(const tlc_coding *c, int in_parts, tlc_positions_reader *reader)
+static size_t open_positions(const tlc_coding *c, int in_parts, tlc_positions_reader *reader)
 {
     const tlc_positions_format format = {.k = c->unit.k,
                                          .n = c->unit.n,
@@ -299,7 +299,7 @@ static uint64_t count_members(const tlc_kernels *k, const tlc_frame *f)
     tlc_walk_start(&w, k, f, NULL);
     while (w.next < w.units) {
         (void)tlc_walk_next(&w);
-        (void)open(&w.coding, 0, &reader);
+        (void)open_positions(&w.coding, 0, &reader);
         count += reader.k;
     }
     return count;
@@ -326,7 +326,7 @@ static size_t read_unit(const tlc_coding *c, uint64_t *positions, float *values)
     const tlc_unit *u = &c->unit;
     tlc_positions_batch batch = {.count = TLC_MASK_WORDS};
     tlc_positions_reader reader;
-    const size_t size = open(c, 1, &reader);
+    const size_t size = open_positions(c, 1, &reader);
     uint64_t first = u->first;
     size_t k = 0;
 

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""Values are chosen and listed by torch operations, for devices without Triton. Keys are magnitudes as integers: those
+of infinity are above all numbers, and those of NaN above infinity."""
+from __future__ import annotations
+
+from typing import List, Optional, Tuple
+
+import torch
+
+from .operations import bits_of
+
+_LOW = 0xffffffff
+
+
+def _signed(x: int) -> int:
+    """Of the same 64 bits."""
+    return x - (x >> 63 << 64)
+
+
+def keys_of(x: torch.Tensor, side: int, sides: int) -> torch.Tensor:
+    """side: of two, 0 for positive values and 1 for negative ones; the values of the other one have key 0."""
+    bits = bits_of(x)
+    keys = bits & 0x7fffffff
+    return keys if sides == 1 else torch.where((bits < 0) == bool(side), keys, torch.zeros_like(keys))
+
+
+def _words(index: torch.Tensor, seed: int, step: int) -> torch.Tensor:
+    """Philox 4x32-10 (Salmon et al., 2011) with the key seed and the counter {index / 4, step}: word index % 4. Products
+    are those of integers of 64 bits without a sign, modulo 2**64."""
+    counter = torch.div(index, 4, rounding_mode="floor")
+    c0, c1 = counter & _LOW, counter >> 32
+    c2, c3 = (torch.full_like(index, word) for word in (step & _LOW, step >> 32))
+    k0, k1 = seed & _LOW, seed >> 32
+    for _ in range(10):
+        a, b = c0 * 0xD2511F53, c2 * 0xCD9E8D57
+        c0, c1, c2, c3 = (b >> 32 & _LOW) ^ c1 ^ k0, b & _LOW, (a >> 32 & _LOW) ^ c3 ^ k1, a & _LOW
+        k0, k1 = (k0 + 0x9E3779B9) & _LOW, (k1 + 0xBB67AE85) & _LOW
+    return torch.stack([c0, c1, c2, c3]).gather(0, (index % 4).unsqueeze(0))[0]
+
+
+def draw(residual: torch.Tensor, gradient: torch.Tensor, samples: int, seed: int, step: int) -> torch.Tensor:
+    """The keys of samples of residual + gradient: one is drawn from each of so many equal parts."""
+    whole, part = divmod(len(residual), samples)
+    j = torch.arange(samples, device=residual.device)
+    start = j * whole + torch.div(j * part, samples, rounding_mode="floor")
+    end = (j + 1) * whole + torch.div((j + 1) * part, samples, rounding_mode="floor")
+    at = start + _words(j, seed, step) % (end - start)
+    return keys_of(residual[at] + gradient[at], 0, 1)
+
+
+def count(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+    """The largest keys of residual + gradient, one for each program, of which there is one here; and of each program
+    and side how many keys are above least and how many equal it.
+
+    residual: n values, float32. gradient: n values, float32, float16 or bfloat16. least: of each side, at least 1."""
+    x, sides = residual + gradient, len(least)
+    found: List[torch.Tensor] = []
+    for side in range(sides):
+        keys = keys_of(x, side, sides)
+        found += [(keys > least[side]).sum(), (keys == least[side]).sum()]
+    return keys_of(x, 0, 1).amax().view(1), torch.stack(found).view(1, sides, 2)
+
+
+def lists(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor, starts: torch.Tensor,
+          equals: torch.Tensor, ties: Optional[torch.Tensor], k: int,
+          whole: bool) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Positions of the first k values whose keys are above least, or among the first of those that equal it; these
+    values; and all of residual + gradient. whole: 0 where one is listed.
+
+    starts: where the lists of each program begin. equals: of each program and side, how many keys before it equal
+    least. ties: of each side, how many of these are listed; None: all. Neither matters to the only program here."""
+    rest, sides = residual + gradient, len(least)
+    listed = torch.zeros_like(rest, dtype=torch.bool)
+    for side in range(sides):
+        keys = keys_of(rest, side, sides)
+        equal = keys == least[side]
+        if ties is not None:
+            equal &= equal.cumsum(0) <= ties[side]
+        listed |= (keys > least[side]) | equal
+    positions = listed.nonzero()[:k, 0]
+    values = rest[positions]
+    if whole:
+        rest[positions] = 0
+    return positions, values, rest
