@@ -25,8 +25,8 @@ def keys_of(x: torch.Tensor, side: int, sides: int) -> torch.Tensor:
 
 
 def _words(index: torch.Tensor, seed: int, step: int) -> torch.Tensor:
-    """Philox 4x32-10 (Salmon et al., 2011) with the key seed and the counter {index / 4, step}: word index % 4. Products
-    are those of integers of 64 bits without a sign, modulo 2**64."""
+    """Philox 4x32-10 (Salmon et al., 2011) with the key seed and the counter {index / 4, step}: word index % 4. What
+    products have beyond 64 bits does not matter."""
     counter = torch.div(index, 4, rounding_mode="floor")
     c0, c1 = counter & _LOW, counter >> 32
     c2, c3 = (torch.full_like(index, word) for word in (step & _LOW, step >> 32))
@@ -48,7 +48,7 @@ def draw(residual: torch.Tensor, gradient: torch.Tensor, samples: int, seed: int
     return keys_of(residual[at] + gradient[at], 0, 1)
 
 
-def count(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+def counts(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
     """The largest keys of residual + gradient, one for each program, of which there is one here; and of each program
     and side how many keys are above least and how many equal it.
 

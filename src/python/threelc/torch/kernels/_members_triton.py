@@ -98,16 +98,16 @@ def draw(residual: torch.Tensor, gradient: torch.Tensor, samples: int, seed: int
     return keys
 
 
-def count(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+def counts(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
     """The same as in _members_torch.py."""
     n, sides = len(residual), len(least)
     programs = -(-n // TILE)
     largest = torch.empty(programs, dtype=torch.int32, device=residual.device)
-    counts = torch.empty(programs, sides, 2, dtype=torch.int32, device=residual.device)
+    found = torch.empty(programs, sides, 2, dtype=torch.int32, device=residual.device)
     with torch.cuda.device_of(residual):
-        _count[(programs,)](residual, _loadable(gradient), least, largest, counts, n, TILE=TILE, SIDES=sides,
+        _count[(programs,)](residual, _loadable(gradient), least, largest, found, n, TILE=TILE, SIDES=sides,
                             enable_fp_fusion=False)
-    return largest, counts
+    return largest, found
 
 
 def lists(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor, starts: torch.Tensor,

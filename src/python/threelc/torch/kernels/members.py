@@ -13,6 +13,7 @@ from typing import Any, Callable, NamedTuple, Optional, Tuple
 
 import torch
 
+from ..._errors import Error
 from ...context import Context
 from ...members import compress_members, decompress_members
 from . import _members_torch
@@ -29,11 +30,11 @@ class Sweeps(NamedTuple):
     """What goes over the values, as _members_torch.py describes it."""
 
     draw: Callable[[torch.Tensor, torch.Tensor, int, int, int], torch.Tensor]
-    count: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Tuple[torch.Tensor, torch.Tensor]]
+    counts: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Tuple[torch.Tensor, torch.Tensor]]
     lists: Callable[..., Tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
 
 
-OPERATIONS = Sweeps(_members_torch.draw, _members_torch.count, _members_torch.lists)
+OPERATIONS = Sweeps(_members_torch.draw, _members_torch.counts, _members_torch.lists)
 
 
 @lru_cache(maxsize=None)
@@ -42,7 +43,7 @@ def sweeps_for(device: torch.device, dtype: torch.dtype) -> Sweeps:
     used though Triton is there, a warning says so."""
     def load() -> Sweeps:
         from . import _members_triton  # imports triton
-        return Sweeps(_members_triton.draw, _members_triton.count, _members_triton.lists)
+        return Sweeps(_members_triton.draw, _members_triton.counts, _members_triton.lists)
 
     return tried(device, "sparse gradients", load, lambda sweeps: same_bits(sweeps, device, dtype), OPERATIONS)
 
@@ -81,7 +82,7 @@ def choose(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient:
     if not n:
         return Chosen(residual.new_empty(0, dtype=torch.int64), residual.clone(), residual.clone())
     least = _threshold(sweeps, selector, residual, gradient, seed, step)
-    largest, counts = sweeps.count(residual, gradient, least)
+    largest, counts = sweeps.counts(residual, gradient, least)
     above, equal = counts.long().unbind(2)
     equals = equal.cumsum(0) - equal
     listed, ties = above + equal, None
@@ -142,8 +143,11 @@ def _same(sweeps: Sweeps, codec: str, residual: torch.Tensor, gradient: torch.Te
     wanted = residual.clone()
     frame = Context(len(wanted), codec, gradient.dtype, residual=wanted, seed=5).compress(gradient)
     chosen = choose(sweeps, _selector(codec), residual.to(device), gradient.to(device), 5, 0)
-    return (chosen is not None and finish(_selector(codec), chosen, gradient.dtype) == frame and
-            torch.equal(bits_of(chosen.rest.cpu()), bits_of(wanted)))
+    try:
+        return (chosen is not None and finish(_selector(codec), chosen, gradient.dtype) == frame and
+                torch.equal(bits_of(chosen.rest.cpu()), bits_of(wanted)))
+    except Error:  # no frame has these positions, or values
+        return False
 
 
 def _finds(sweeps: Sweeps, codec: str, value: float, device: torch.device, dtype: torch.dtype) -> bool:
