@@ -172,6 +172,18 @@ class Kernels(unittest.TestCase):
         self.assertEqual((largest[-1:].view(torch.float32).item(), counts[-1].tolist()), (3.5, [[0, 1], [0, 1]]))
         self.assertEqual((positions[0].item(), values[0].item(), rest[first:].tolist()), (first, 3.5, [0, -1.5]))
 
+    def test_samples_of_more_values_than_an_int_counts(self):
+        """The same; each part has one sample."""
+        n, samples = 2**31 + 4098, 4096
+        words = random_words(5, 0, 0, samples)
+        at = torch.tensor([j * n // samples + word % ((j + 1) * n // samples - j * n // samples)
+                           for j, word in enumerate(words)])
+        residual, gradient = torch.empty(n), torch.empty(n, dtype=torch.float16)
+        residual[at], gradient[at] = torch.arange(1.0, samples + 1), 0.5
+        for way in kernels_members.WAYS:
+            keys = way.draw(residual, gradient, samples, 5, 0)
+            self.assertTrue(torch.equal(keys.view(torch.float32), torch.arange(1.5, samples + 1)))
+
     def test_launches(self):
         """Programs are full, but for the last one; products and sums stay apart."""
         x = torch.ones(2500)
@@ -221,6 +233,18 @@ class Choice(unittest.TestCase):
     def test_without_triton(self):
         with mock.patch.object(usable, "_INSTALLED", False):
             self.assertEqual(chosen(_members_triton, torch.float32), (members.OPERATIONS, []))
+
+
+@unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
+class Programs(unittest.TestCase):
+    def test_sparse(self):
+        """The benchmark for GPUs: it compares all bytes, and prints a row for each sweep."""
+        program = SOURCE.parents[5] / "bench" / "experiments" / "torch" / "sparse.py"
+        done = subprocess.run([sys.executable, program, "--device", "cpu", "--values", "5003", "--rounds", "1",
+                               "--codecs", "topk", "sbc"], check=True, capture_output=True, text=True)
+        self.assertEqual([line.split()[:4] for line in done.stdout.splitlines()[2:]], [
+            [dtype, codec, sweep, by] for dtype in ("float32", "bfloat16") for codec in ("topk", "sbc")
+            for by in ("triton", "operations") for sweep in ("threshold", "counts", "all")])
 
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")

@@ -20,8 +20,9 @@ def _signed(x: int) -> int:
 def keys_of(x: torch.Tensor, side: int, sides: int) -> torch.Tensor:
     """side: of two, 0 for positive values and 1 for negative ones; the values of the other one have key 0."""
     bits = bits_of(x)
-    keys = bits & 0x7fffffff
-    return keys if sides == 1 else torch.where((bits < 0) == bool(side), keys, torch.zeros_like(keys))
+    if sides == 1:
+        return bits & 0x7fffffff
+    return (bits ^ torch.iinfo(bits.dtype).min if side else bits).clamp(min=0)
 
 
 def _words(index: torch.Tensor, seed: int, step: int) -> torch.Tensor:

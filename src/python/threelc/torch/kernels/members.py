@@ -58,7 +58,7 @@ class Chosen(NamedTuple):
     """residual + gradient; 0 where a value is sent that leaves nothing behind"""
 
 
-def _threshold(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, seed: int,
+def threshold(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, seed: int,
                step: int) -> torch.Tensor:
     """The least key that is sent, at least 1, of each side."""
     n = len(residual)
@@ -81,7 +81,7 @@ def choose(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient:
     n = len(residual)
     if not n:
         return Chosen(residual.new_empty(0, dtype=torch.int64), residual.clone(), residual.clone())
-    least = _threshold(sweeps, selector, residual, gradient, seed, step)
+    least = threshold(sweeps, selector, residual, gradient, seed, step)
     largest, counts = sweeps.counts(residual, gradient, least)
     above, equal = counts.long().unbind(2)
     equals = equal.cumsum(0) - equal
