@@ -50,13 +50,13 @@ def counts(residual, gradient, least):
     return largest, found
 
 
-def lists(residual, gradient, least, starts, equals, ties, k, whole):
+def lists(residual, gradient, least, starts, equals, ties, rest, k, whole):
     with kernels.Accesses() as touched:
-        positions, values, rest = SWEEPS.lists(residual, gradient, least, starts, equals, ties, k, whole)
+        positions, values = SWEEPS.lists(residual, gradient, least, starts, equals, ties, rest, k, whole)
     once(touched, "reads", {"residual": residual, "gradient": gradient, "starts": starts},
          {"least": least, "equals": equals, **({} if ties is None else {"ties": ties})})
     once(touched, "writes", {"positions": positions, "values": values, "rest": rest}, {})
-    return positions, values, rest
+    return positions, values
 
 
 WAYS = (members.Sweeps(draw, counts, lists), members.OPERATIONS)
@@ -80,7 +80,7 @@ def compare(codec, residual, gradient, seed=0, steps=1, checksum=False):
             if chosen is None:
                 continue
             k = len(chosen.positions)
-            assert members.finish(selector, chosen, gradient.dtype, checksum) == frame, "frames differ"
+            assert members.frames(selector, [chosen], gradient.dtype, checksum) == [frame], "frames differ"
             assert torch.equal(bits_of(chosen.rest), bits_of(wanted)), "residuals differ"
         for dtype in kernels.DTYPES.values() if frame else ():
             out = torch.full((len(residual) + 1,), 7, dtype=dtype)[1:]
@@ -131,7 +131,8 @@ def replay(record, way):
         gradient = torch.from_numpy(gradient.view("<i2") if dtype == torch.bfloat16 else gradient).view(dtype)
         chosen = members.choose(way, selector, residual, gradient, int(r["seed"]), step)
         step += 1
-        assert members.finish(selector, chosen, dtype, r["checksum"] == "1") == octets(record[i + 1][1]), r["name"]
+        frame, = members.frames(selector, [chosen], dtype, r["checksum"] == "1")
+        assert frame == octets(record[i + 1][1]), r["name"]
         if r["feedback"] == "1":
             residual = chosen.rest
     if r["feedback"] == "1":

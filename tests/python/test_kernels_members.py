@@ -167,8 +167,9 @@ class Kernels(unittest.TestCase):
         with mock.patch.multiple(_members_triton, _count=LastProgram(_members_triton._count),
                                  _list=LastProgram(_members_triton._list)):
             largest, counts = _members_triton.counts(residual, gradient, least)
-            positions, values, rest = _members_triton.lists(residual, gradient, least, starts, equals,
-                                                            torch.tensor([1, 0]), 2, True)
+            rest = torch.empty_like(residual)
+            positions, values = _members_triton.lists(residual, gradient, least, starts, equals, torch.tensor([1, 0]),
+                                                      rest, 2, True)
         self.assertEqual((largest[-1:].view(torch.float32).item(), counts[-1].tolist()), (3.5, [[0, 1], [0, 1]]))
         self.assertEqual((positions[0].item(), values[0].item(), rest[first:].tolist()), (first, 3.5, [0, -1.5]))
 
@@ -191,7 +192,7 @@ class Kernels(unittest.TestCase):
         with mock.patch.multiple(_members_triton, _draw=kernel, _count=kernel, _list=kernel):
             _members_triton.draw(x, x, 1025, 1, 2)
             _members_triton.counts(x, x, x[:1])
-            _members_triton.lists(x, x, x[:1], x[:3], x[:3], None, 5, True)
+            _members_triton.lists(x, x, x[:1], x[:3], x[:3], None, x, 5, True)
         self.assertEqual([call.args[0] for call in kernel.__getitem__.call_args_list], [(2,), (3,), (3,)])
         self.assertEqual([call.kwargs["enable_fp_fusion"] for call in
                           kernel.__getitem__.return_value.call_args_list], [False] * 3)

@@ -79,7 +79,7 @@ class Operations(unittest.TestCase):
                             where = f"{codec}, {dtype}, {n} values, {name}"
                             gradient = shape(torch.randn(n)).clamp(-6e4, 6e4).to(dtype)
                             chosen = members.choose(members.OPERATIONS, selector, residual, gradient, 2**64 - 3, step)
-                            frame = members.finish(selector, chosen, dtype)
+                            frame, = members.frames(selector, [chosen], dtype)
                             residual = chosen.rest
                             self.assertEqual(frame, context.compress(gradient), where)
                             self.assertEqual(residual.numpy().tobytes(), bytes(context.residual), where)

@@ -29,7 +29,7 @@ import torch  # noqa: E402
 
 from device import Clock, require  # noqa: E402
 import threelc  # noqa: E402
-from threelc.torch.kernels.members import OPERATIONS, choose, finish, sweeps_for, threshold  # noqa: E402
+from threelc.torch.kernels.members import OPERATIONS, choose, frames, sweeps_for, threshold  # noqa: E402
 from threelc.torch.kernels.operations import bits_of  # noqa: E402
 from threelc.torch.kernels.selector import Selector  # noqa: E402
 
@@ -52,7 +52,7 @@ def rows(o: Any, codec: str, dtype: torch.dtype, clock: Clock) -> None:
             continue
         found = choose(sweeps, selector, residual, gradient, 1, 0)
         assert found is not None
-        require(finish(selector, found, dtype) == frame, f"{how}, {codec}, {dtype}: frame")
+        require(frames(selector, [found], dtype) == [frame], f"{how}, {codec}, {dtype}: frame")
         require(torch.equal(bits_of(found.rest.cpu()), bits_of(wanted)), f"{how}, {codec}, {dtype}: residual")
         k, seen = len(found.positions), n if selector.exact else selector.samples(n)
         least = threshold(sweeps, selector, residual, gradient, 1, 0)

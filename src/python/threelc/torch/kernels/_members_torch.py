@@ -63,14 +63,15 @@ def counts(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor) 
 
 
 def lists(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor, starts: torch.Tensor,
-          equals: torch.Tensor, ties: Optional[torch.Tensor], k: int,
-          whole: bool) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Positions of the first k values whose keys are above least, or among the first of those that equal it; these
-    values; and all of residual + gradient. whole: 0 where one is listed.
+          equals: torch.Tensor, ties: Optional[torch.Tensor], rest: torch.Tensor, k: int,
+          whole: bool) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Positions of the first k values whose keys are above least, or among the first of those that equal it, and these
+    values. rest becomes residual + gradient. whole: 0 where one is listed.
 
     starts: where the lists of each program begin. equals: of each program and side, how many keys before it equal
     least. ties: of each side, how many of these are listed; None: all. Neither matters to the only program here."""
-    rest, sides = residual + gradient, len(least)
+    sides = len(least)
+    torch.add(residual, gradient, out=rest)
     listed = torch.zeros_like(rest, dtype=torch.bool)
     for side in range(sides):
         keys = keys_of(rest, side, sides)
@@ -82,4 +83,4 @@ def lists(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor, s
     values = rest[positions]
     if whole:
         rest[positions] = 0
-    return positions, values, rest
+    return positions, values

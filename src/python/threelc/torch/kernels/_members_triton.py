@@ -111,14 +111,14 @@ def counts(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor) 
 
 
 def lists(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor, starts: torch.Tensor,
-          equals: torch.Tensor, ties: Optional[torch.Tensor], k: int,
-          whole: bool) -> Tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+          equals: torch.Tensor, ties: Optional[torch.Tensor], rest: torch.Tensor, k: int,
+          whole: bool) -> Tuple[torch.Tensor, torch.Tensor]:
     """The same as in _members_torch.py."""
-    n, rest = len(residual), torch.empty_like(residual)
+    n = len(residual)
     positions = torch.empty(k, dtype=torch.int32 if n < 2**31 else torch.int64, device=residual.device)
     values = torch.empty(k, device=residual.device)
     with torch.cuda.device_of(residual):
         _list[(len(starts),)](residual, _loadable(gradient), least, starts, equals, least if ties is None else ties,
                               positions, values, rest, n, k, TILE=TILE, SIDES=len(least), TIES=ties is not None,
                               WHOLE=whole, enable_fp_fusion=False)
-    return positions, values, rest
+    return positions, values

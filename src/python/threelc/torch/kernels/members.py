@@ -9,7 +9,7 @@ from the values that are sent.
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any, Callable, NamedTuple, Optional, Tuple
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
 import torch
 
@@ -31,7 +31,7 @@ class Sweeps(NamedTuple):
 
     draw: Callable[[torch.Tensor, torch.Tensor, int, int, int], torch.Tensor]
     counts: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Tuple[torch.Tensor, torch.Tensor]]
-    lists: Callable[..., Tuple[torch.Tensor, torch.Tensor, torch.Tensor]]
+    lists: Callable[..., Tuple[torch.Tensor, torch.Tensor]]
 
 
 OPERATIONS = Sweeps(_members_torch.draw, _members_torch.counts, _members_torch.lists)
@@ -46,6 +46,17 @@ def sweeps_for(device: torch.device, dtype: torch.dtype) -> Sweeps:
         return Sweeps(_members_triton.draw, _members_triton.counts, _members_triton.lists)
 
     return tried(device, "sparse gradients", load, lambda sweeps: same_bits(sweeps, device, dtype), OPERATIONS)
+
+
+class Measured(NamedTuple):
+    """What is known before values are listed, on their device."""
+
+    found: torch.Tensor
+    """the largest key, and how many values reach the threshold"""
+    least: torch.Tensor
+    starts: torch.Tensor
+    equals: torch.Tensor
+    ties: Optional[torch.Tensor]
 
 
 class Chosen(NamedTuple):
@@ -75,12 +86,10 @@ def threshold(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradie
     return torch.where(largest[k:] > 0, largest[k - 1:k], torch.ones_like(largest[k:]))
 
 
-def choose(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, seed: int,
-           step: int) -> Optional[Chosen]:
-    """For tensors on one device; residual stays as it is. None: a value is not finite."""
+def measure(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, seed: int,
+            step: int) -> Measured:
+    """For tensors on one device, of at least one value. The host does not wait for it."""
     n = len(residual)
-    if not n:
-        return Chosen(residual.new_empty(0, dtype=torch.int64), residual.clone(), residual.clone())
     least = threshold(sweeps, selector, residual, gradient, seed, step)
     largest, counts = sweeps.counts(residual, gradient, least)
     above, equal = counts.long().unbind(2)
@@ -89,25 +98,47 @@ def choose(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient:
     if selector.exact:
         ties = selector.most(n) - above.sum(0)
         listed = above + (ties - equals).clamp(min=0).minimum(equal)
-    listed = listed.sum(1)
-    ends = listed.cumsum(0)
-    maximum, k = torch.stack([largest.amax().long(), ends[-1]]).tolist()
-    if maximum >= _INFINITY:
+    ends = listed.sum(1).cumsum(0)
+    return Measured(torch.stack([largest.amax().long(), ends[-1]]), least, ends - listed.sum(1), equals, ties)
+
+
+def is_finite(found: Sequence[int]) -> bool:
+    """found: of Measured, on the host."""
+    return found[0] < _INFINITY
+
+
+def take(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, measured: Measured,
+         found: Sequence[int], rest: torch.Tensor) -> Chosen:
+    """What is sent of values that are finite. rest: n values, float32, which are written."""
+    k = min(found[1], selector.sides * selector.most(len(residual)))
+    positions, values = sweeps.lists(residual, gradient, *measured[1:], rest, k, selector.whole)
+    return Chosen(positions, values, rest)
+
+
+def choose(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, seed: int,
+           step: int) -> Optional[Chosen]:
+    """All of this for a tensor; residual stays as it is. None: a value is not finite."""
+    if not len(residual):
+        return Chosen(residual.new_empty(0, dtype=torch.int64), residual.clone(), residual.clone())
+    measured = measure(sweeps, selector, residual, gradient, seed, step)
+    found = measured.found.tolist()
+    if not is_finite(found):
         return None
-    if not selector.exact:
-        k = min(k, selector.most(n))
-    return Chosen(*sweeps.lists(residual, gradient, least, ends - listed, equals, ties, k, selector.whole))
+    return take(sweeps, selector, residual, gradient, measured, found, torch.empty_like(residual))
 
 
-def finish(selector: Selector, chosen: Chosen, dtype: Any, checksum: bool = False) -> bytes:
-    """The frame of what was chosen. Then chosen.rest is what is left. dtype: of the gradients."""
-    values = chosen.values.cpu()
-    sent = None if selector.whole else torch.empty_like(values)
-    frame = compress_members(chosen.positions.cpu().long(), values, len(chosen.rest), selector.codec, dtype=dtype,
-                             checksum=checksum, sent=sent)
-    if sent is not None:
-        chosen.rest[chosen.positions.long()] = chosen.values - sent.to(chosen.rest.device)
-    return frame
+def frames(selector: Selector, chosen: Sequence[Chosen], dtype: Any, checksum: bool = False) -> List[bytes]:
+    """The frames of what was chosen of some tensors. Then rest of each is what is left. dtype: of the gradients."""
+    sizes = [len(each.values) for each in chosen]
+    positions = torch.cat([each.positions for each in chosen]).cpu().long().split(sizes)
+    values = torch.cat([each.values for each in chosen]).cpu()
+    sent = torch.empty_like(values)
+    made = [compress_members(at, x, len(each.rest), selector.codec, dtype=dtype, checksum=checksum, sent=decoded)
+            for each, at, x, decoded in zip(chosen, positions, values.split(sizes), sent.split(sizes))]
+    if not selector.whole:
+        for each, decoded in zip(chosen, sent.to(chosen[0].rest.device).split(sizes)):
+            each.rest[each.positions.long()] = each.values - decoded
+    return made
 
 
 def put(frame: Any, out: torch.Tensor) -> None:
@@ -144,7 +175,7 @@ def _same(sweeps: Sweeps, codec: str, residual: torch.Tensor, gradient: torch.Te
     frame = Context(len(wanted), codec, gradient.dtype, residual=wanted, seed=5).compress(gradient)
     chosen = choose(sweeps, _selector(codec), residual.to(device), gradient.to(device), 5, 0)
     try:
-        return (chosen is not None and finish(_selector(codec), chosen, gradient.dtype) == frame and
+        return (chosen is not None and frames(_selector(codec), [chosen], gradient.dtype) == [frame] and
                 torch.equal(bits_of(chosen.rest.cpu()), bits_of(wanted)))
     except Error:  # no frame has these positions, or values
         return False
