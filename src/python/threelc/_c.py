@@ -360,6 +360,8 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_quartic_scratch": (c_size_t, c_char_p, c_size_t),
     "tlc_compress_quartic": (_status, c_void_p, c_size_t, _values, c_size_t, POINTER(QuarticParams), c_void_p, c_size_t,
                              _size_out),
+    "tlc_compress_payload": (_status, c_void_p, c_size_t, _values, c_size_t, POINTER(QuarticParams), c_void_p, c_size_t,
+                             _size_out),
     "tlc_decompress_quartic": (_status, c_void_p, c_size_t, c_size_t, c_void_p, c_size_t, _values, c_size_t,
                                POINTER(DecodeOptions)),
     "tlc_bundle_bound": (_status, c_uint32, c_size_t, _size_out),
