@@ -150,7 +150,8 @@ def _encode(residual, gradient, scalars, rest, planes, clipped, seed, step, stri
         largest = tl.load(scalars + row, mask=length > 0, other=0)
         levels = 127.0 if BITS == 8 else 7.0
         y = tl.math.div_rn(x, tl.where(largest > 0, largest, 1.0)) * levels
-        level = tl.floor(y)
+        level = y + 12582912.0 - 12582912.0  # to the nearest whole number: the sum has no bits below 1
+        level -= (level > y).to(tl.float32)  # down; floor() flushes subnormals
         words = _words(row * block + start, seed, step, ROWS, COLUMNS, ALIGNED)
         chance = (words >> 8).to(tl.int32).to(tl.float32) * 5.9604644775390625e-08  # 2^-24
         level += (chance < y - level).to(tl.float32)
