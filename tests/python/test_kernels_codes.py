@@ -1,9 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Kernels of natural, qsgd and onebit in Triton's interpreter: some of what kernels.py tries, what they read and write,
 what becomes of kernels that are wrong, trainings with them, and what is compiled for GPUs."""
-import contextlib
-import importlib.util
-import math
 import os
 import re
 import subprocess
@@ -82,7 +79,7 @@ class Kernels(unittest.TestCase):
                 kernels.trial(codec, 100 * i + seed)
 
     def test_edges(self):
-        """Sizes about those of programs, chunks and bytes, and blocks of which the last one is whole, or has a value."""
+        """Sizes about those of programs, chunks and bytes, and blocks of which the last is whole, or has one value."""
         torch.manual_seed(7)
         tile = _codes_triton.TILE
         cases = [(codec, n) for codec in ("natural:bits=9", "qsgd:bits=4") for n in (1, 7, 8, 9, tile - 1, tile + 1)]
@@ -215,8 +212,8 @@ from triton.backends.compiler import GPUTarget
 from triton.compiler import ASTSource
 from threelc.torch.kernels import _codes_triton as kernels, ternary
 
-POINTERS = {"residual": "*fp32", "gradient": "*i16", "scalars": "*fp32", "rest": "*fp32", "planes": "*u8", "step": "i64",
-            "clipped": "*i32", "out": "*i16", "found": "*fp64", "seed": "i64"}
+POINTERS = {"residual": "*fp32", "gradient": "*i16", "scalars": "*fp32", "rest": "*fp32", "planes": "*u8",
+            "clipped": "*i32", "out": "*i16", "found": "*fp64", "seed": "i64", "step": "i64"}
 
 def made(kernel, constants, **types):
     signature = {name: "constexpr" if name in constants else {**POINTERS, **types}.get(name, "i32")

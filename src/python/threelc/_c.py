@@ -249,7 +249,7 @@ class ExchangeStats(Structure):
 
 class Part(Structure):
     _fields_ = [("struct_size", c_size_t), ("tensor", c_size_t), ("first", c_size_t), ("n", c_size_t),
-                ("mean", c_void_p), ("residual", c_void_p)]
+                ("mean", c_void_p), ("residual", c_void_p), ("seed", c_uint64)]
 
 
 class QuarticParams(Structure):

@@ -29,7 +29,7 @@ class CodeSweeps(NamedTuple):
 
 OPERATIONS = CodeSweeps(_codes_torch.measure, _codes_torch.encode, _codes_torch.decode)
 CODECS = {"natural": ("natural", "natural:bits=9,shift=2,block=3001", "natural:rounding=nearest"),
-          "qsgd": ("qsgd", "qsgd:bits=4,block=700"), "onebit": ("onebit:block=5001",)}  # of the check
+          "qsgd": ("qsgd", "qsgd:bits=4,block=701"), "onebit": ("onebit:block=5001",)}  # of the check
 WORDS = Words(0x8000000180000002, 0)  # what is signed somewhere would be negative
 
 
@@ -75,10 +75,20 @@ def encode(sweeps: CodeSweeps, codes: Codes, residual: Optional[torch.Tensor], g
 def same_codes(sweeps: CodeSweeps, device: torch.device, dtype: torch.dtype, name: str) -> bool:
     """Whether frames, residuals and decoded values are those of the C library, and what is not finite is found."""
     return all(all(_same(sweeps, codec, residual, gradient, device)
-                   for residual, gradient in tensors_of(dtype)) and
+                   for residual, gradient in (*tensors_of(dtype), (_close(), torch.zeros(VALUES, dtype=dtype)))) and
                _same(sweeps, codec, None, next(tensors_of(dtype))[1], device) and
                all(_finds(sweeps, codec, value, device, dtype) for value in (math.nan, math.inf, -math.inf))
                for codec in CODECS[name])
+
+
+def _close() -> torch.Tensor:
+    """Values so close to where qsgd would go to the next level that another rounding of a quotient changes many."""
+    chance = (_codes_torch.words_of(WORDS, VALUES, torch.device("cpu")) >> 8).double() * 2.0**-24
+    levels = torch.tensor([127.0, 7.0], dtype=torch.float64).repeat(VALUES)[:VALUES]  # those of 8 bits, and of 4
+    whole = (torch.rand(VALUES, generator=torch.Generator().manual_seed(2)) * 2 - 1).double() * levels
+    values = (1.7 * ((whole.floor() + chance) / levels)).float()
+    values[::7] = 1.7  # the largest of each block
+    return values
 
 
 def _codes(codec: str) -> Codes:
@@ -99,8 +109,8 @@ def _same(sweeps: CodeSweeps, codec: str, residual: Optional[torch.Tensor], grad
     decoded = torch.empty(VALUES, dtype=gradient.dtype, device=device)
     sweeps.decode(codes, codes.planes(payload, VALUES), codes.read(payload, VALUES, frame[:peek(frame).header_size]),
                   decoded)
-    return ((rest is None or wanted is None or torch.equal(bits_of(rest.cpu()), bits_of(wanted))) and
-            torch.equal(bits_of(decoded.cpu()), bits_of(decompress(frame, torch.empty_like(gradient)))))
+    is_same: bool = torch.equal(bits_of(decoded.cpu()), bits_of(decompress(frame, torch.empty_like(gradient))))
+    return is_same and (rest is None or wanted is None or torch.equal(bits_of(rest.cpu()), bits_of(wanted)))
 
 
 def _finds(sweeps: CodeSweeps, codec: str, value: float, device: torch.device, dtype: torch.dtype) -> bool:

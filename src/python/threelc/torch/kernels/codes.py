@@ -55,8 +55,9 @@ class Codes(NamedTuple):
         name, parameters = quantizer_of(codec)
         if name not in ("natural", "qsgd", "onebit"):
             return None
-        return cls(codec, name, int(parameters.get("block", 0)), int(parameters.get("bits", 1 if name == "onebit" else 8)),
-                   parameters.get("rounding") == "nearest", int(parameters.get("shift", 0)))
+        bits = int(parameters.get("bits", 1 if name == "onebit" else 8))
+        return cls(codec, name, int(parameters.get("block", 0)), bits, parameters.get("rounding") == "nearest",
+                   int(parameters.get("shift", 0)))
 
     @property
     def random(self) -> bool:
@@ -143,7 +144,8 @@ class Codes(NamedTuple):
         return torch.tensor(struct.unpack(f"<{sent}f", header[len(header) - 4 * sent:]), dtype=torch.float32,
                             device=payload.device)
 
-    def frame(self, payload: torch.Tensor, scalars: Sequence[float], n: int, dtype: object, checksum: bool = False) -> bytes:
+    def frame(self, payload: torch.Tensor, scalars: Sequence[float], n: int, dtype: object,
+              checksum: bool = False) -> bytes:
         """payload: on the host."""
         return compress_payload(payload, n, self.codec, () if self.block else scalars[:self.sent], dtype=dtype,
                                 checksum=checksum)
