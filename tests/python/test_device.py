@@ -68,7 +68,9 @@ class Frames(unittest.TestCase):
 
     def test_other_codecs_are_the_hosts(self):
         for codec in ("sbc", "stochastic-ternary+quartic", "int8", "raw", "topk:p=0.1+golomb"):
-            self.assertIsNone(quantizer_for(codec))
+            self.assertIsNone(quantizer_for(codec, torch.device("cpu")))
+        for codec, device, found in (("onebit", "cpu", True), ("onebit", "mps", False), ("natural", "mps", True)):
+            self.assertEqual(quantizer_for(codec, torch.device(device)) is not None, found)
 
     def test_refusals(self):
         for quartic, scale, codec, error, words in (

@@ -13,7 +13,7 @@ from unittest import mock
 
 import torch
 
-from test_kernels import CPU, HERE, Traffic, mutant
+from test_kernels import CPU, HERE, Traffic, mutant  # before others import triton
 
 if HERE:  # test_kernels has set up the interpreter
     import kernels_codes as kernels
@@ -28,6 +28,9 @@ if HERE:  # test_kernels has set up the interpreter
     def words_at(out, first, seed, step, ALIGNED: tl.constexpr):
         words = _codes_triton._words(tl.zeros([1, 1], tl.int64) + first, seed, step, 1, 8, ALIGNED)
         tl.store(out + tl.arange(0, 8)[None, :], words.to(tl.int64))
+
+from cluster import CLUSTER  # noqa: E402
+from test_ddp import bits, start, train  # noqa: E402
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "vectors"))
 import philox  # noqa: E402
@@ -64,13 +67,22 @@ def chosen(module, dtype, name):
     return sweeps[0], [str(warning.message) for warning in caught if "threelc" in str(warning.message)]
 
 
+def trained(rank, world, quantize, codec):
+    """Bits, stats, and the module whose sweeps quantize."""
+    model, state, optimizer = start(codec=codec, quantize=quantize)
+    train(rank, model, optimizer, range(3))
+    stats = state.stats
+    return (bits(model), (stats.sent, stats.received, stats.residual_norms),
+            code_choice.code_sweeps_for(CPU, torch.float32, Codes.of(codec).name).encode.__module__)
+
+
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
 class Kernels(unittest.TestCase):
     def test_golden_vectors(self):
-        """Every seventh; kernels.py takes all."""
+        """Every thirteenth; kernels.py takes all."""
         records = kernels.golden()
         self.assertGreater(len(records), 300)
-        for record in records[::7]:
+        for record in records[::13]:
             kernels.replay(record)
 
     def test_random_tensors(self):
@@ -111,13 +123,27 @@ class Kernels(unittest.TestCase):
             for residual in (None, values.flip(0) / 2):
                 kernels.compare(codec, residual, values, Words(5, 0))
 
+    def test_order_of_sums(self):
+        """In lanes, between lanes, and between chunks."""
+        kernels.compare("onebit:block=64", code_choice._ties(), torch.zeros(code_choice.VALUES))
+        for places in ((0, 1, 2), (0, 0, 2), (1, 2, 2), (2, 0, 1)):  # chunks of 1 and of what is lost beside it
+            x = torch.full((3, CHUNK), -1.0)
+            x[:2] = 0
+            x[2, :16] = 0
+            x[0, 16:32] = -1.0
+            for place, (at, value) in zip((0, *places), ((5, 2.0**-24), (3, 1.0), (7, 1.5 * 2.0**-54),
+                                                         (9, 1.5 * 2.0**-54))):
+                x[place, at] = value
+            self.assertEqual(int((x >= 0).sum()), 2 * CHUNK)  # so that the mean is half way between two floats
+            kernels.compare("onebit", x.view(-1), torch.zeros(3 * CHUNK))
+
     def test_words(self):
         """Of seeds, steps and indices with more than 32 bits."""
         for seed, step, first in ((2**63 + 5, 7, 0), (6, 2**40 + 1, 2**34 + 8), (2**32, 2**63, 2**45 + 4)):
-            for aligned, start in ((True, first), (False, first), (False, first + 3)):
+            for aligned, begin in ((True, first), (False, first), (False, first + 3)):
                 out = torch.empty(8, dtype=torch.int64)
-                words_at[(1,)](out, start, _codes_triton._signed(seed), _codes_triton._signed(step), ALIGNED=aligned)
-                self.assertEqual(out.tolist(), philox.random_words(seed, step, start, 8))
+                words_at[(1,)](out, begin, _codes_triton._signed(seed), _codes_triton._signed(step), ALIGNED=aligned)
+                self.assertEqual(out.tolist(), philox.random_words(seed, step, begin, 8))
             self.assertEqual(_codes_torch.words_of(Words(seed, step), 9, CPU).tolist(),
                              philox.random_words(seed, step, 0, 9))
 
@@ -202,6 +228,12 @@ class Choice(unittest.TestCase):
                 self.assertEqual(chosen(_codes_triton, torch.float32, name), (code_choice.OPERATIONS, []))
             for dtype in DTYPES.values():
                 self.assertTrue(code_choice.same_codes(code_choice.OPERATIONS, CPU, dtype, name))
+
+
+    def test_trainings(self):
+        host, device = (CLUSTER.run(2, trained, quantize, "natural") for quantize in ("host", "device"))
+        self.assertEqual(device, host)
+        self.assertEqual(device[0][2], _codes_triton.__name__)
 
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")

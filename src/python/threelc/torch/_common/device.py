@@ -35,8 +35,8 @@ class OnDevice:
 
     def __init__(self, allreduce: exchange.AllReduce, quantizer: Union[Quantizer, Codes],
                  host: Dict[int, Optional[torch.Tensor]], device: torch.device) -> None:
-        """host: the residuals of the object, by index of the tensor; None: it keeps none. Those on the device begin with
-        their values."""
+        """host: the residuals of the object, by index of the tensor; None: it keeps none. Those on the device begin
+        with their values."""
         self._allreduce = allreduce
         self._quantizer = quantizer
         self._ours = set(host)

@@ -174,7 +174,7 @@ class Group:
         return self._on_device is not None
 
     def _choose_place(self, codec: str) -> None:
-        quantizer = quantizer_for(codec)
+        quantizer = None if self._device is None else quantizer_for(codec, self._device)
         self._on_device = None
         residuals = self._host
         # what the object keeps for itself, as with `reserve`, would be missing on the device

@@ -68,9 +68,12 @@ class CodesWay:
         encode(self._sweeps, self._codes, residual, gradient, scalars, words, rest, made)
 
 
-def quantizer_for(codec: str) -> Union[Quantizer, Codes, None]:
-    """None: only the C library has this codec."""
-    return Quantizer.of(codec) or Codes.of(codec)
+def quantizer_for(codec: str, device: torch.device) -> Union[Quantizer, Codes, None]:
+    """None: only the C library does this codec, or only it has the binary64 that it needs."""
+    codes = Codes.of(codec)
+    if codes is not None and codes.measured_dtype == torch.float64 and device.type == "mps":
+        return None
+    return Quantizer.of(codec) or codes
 
 
 @lru_cache(maxsize=None)
