@@ -25,6 +25,7 @@ static rank open_rank(uint32_t i, const char *codec, int gather, int has_device)
     tlc_tensor tensors[TENSORS];
     tlc_exchange_config cfg;
     rank r = {.scratch = bytes(tlc_quartic_scratch(codec, LARGE))};
+    const int keeps = strncmp(codec, "3lc", 3) == 0 || strncmp(codec, "ternary", 7) == 0; /* others keep no residual */
 
     for (size_t t = 0; t < TENSORS; t++) {
         r.grad[t] = floats(lengths[t]);
@@ -35,7 +36,7 @@ static rank open_rank(uint32_t i, const char *codec, int gather, int has_device)
         tensors[t] = (tlc_tensor){.struct_size = sizeof tensors[t],
                                   .name = names[t],
                                   .n = lengths[t],
-                                  .residual = r.residual[t],
+                                  .residual = keeps ? r.residual[t] : NULL,
                                   .only = TLC_NOBODY};
     }
     require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);

@@ -122,6 +122,7 @@ class Kernels(unittest.TestCase):
                       "natural:bits=9,shift=60,rounding=nearest", "qsgd", "qsgd:bits=4", "onebit"):
             for residual in (None, values.flip(0) / 2):
                 kernels.compare(codec, residual, values, Words(5, 0))
+        kernels.compare("natural:block=1", None, torch.tensor([1e30, 1, 1e-30]))  # a count for each value
 
     def test_order_of_sums(self):
         """In lanes, between lanes, and between chunks."""
