@@ -16,7 +16,9 @@ def options() -> argparse.ArgumentParser:
     found.add_argument("--device", default="cuda")
     found.add_argument("--values", type=int, default=1 << 26, help="of the tensor that sweeps go over")
     found.add_argument("--rounds", type=int, default=20, help="of each measurement, whose median is shown")
-    found.add_argument("--codec", default="3lc", help="of 3-value symbols; the codes of others are always measured")
+    found.add_argument("--codec", default="3lc", help="of 3-value symbols")
+    found.add_argument("--codes", nargs="*", choices=CODES, default=list(CODES),
+                       help="other codecs whose sweeps are measured")
     found.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS), help="whose steps are measured")
     return found
 
@@ -141,7 +143,7 @@ def code_rows(o: Any, device: torch.device, dtype: torch.dtype, clock: Clock) ->
     n = o.values
     torch.manual_seed(1)
     kept, gradient = torch.randn(n, device=device), torch.randn(n, device=device).to(dtype)
-    for codec in CODES:
+    for codec in o.codes:
         codes = Codes.of(codec)
         assert codes is not None
         residual = kept if codes.name == "onebit" else None

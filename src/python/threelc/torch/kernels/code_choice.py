@@ -29,7 +29,7 @@ class CodeSweeps(NamedTuple):
 
 OPERATIONS = CodeSweeps(_codes_torch.measure, _codes_torch.encode, _codes_torch.decode)
 CODECS = {"natural": ("natural", "natural:bits=9,shift=2,block=3001", "natural:rounding=nearest"),
-          "qsgd": ("qsgd", "qsgd:bits=4,block=701"), "onebit": ("onebit:block=5001", "onebit:block=64")}  # of the check
+          "qsgd": ("qsgd", "qsgd:bits=4,block=701"), "onebit": ("onebit:block=64", "onebit:block=5001")}  # of the check
 WORDS = Words(0x8000000180000002, 0)  # what is signed somewhere would be negative
 
 
@@ -75,7 +75,7 @@ def encode(sweeps: CodeSweeps, codes: Codes, residual: Optional[torch.Tensor], g
 def same_codes(sweeps: CodeSweeps, device: torch.device, dtype: torch.dtype, name: str) -> bool:
     """Whether frames, residuals and decoded values are those of the C library, and what is not finite is found."""
     hard = (_HARD[name](), torch.zeros(VALUES, dtype=dtype))
-    return all(all(_same(sweeps, codec, *tensors, device) for tensors in (*tensors_of(dtype), hard)) and
+    return all(all(_same(sweeps, codec, *tensors, device) for tensors in (hard, *tensors_of(dtype))) and
                _same(sweeps, codec, None, next(tensors_of(dtype))[1], device) and
                all(_finds(sweeps, codec, value, device, dtype) for value in (math.nan, math.inf, -math.inf))
                for codec in CODECS[name])
