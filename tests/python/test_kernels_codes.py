@@ -70,10 +70,11 @@ def chosen(module, dtype, name):
 def trained(rank, world, quantize, codec):
     """Bits, stats, and the module whose sweeps quantize."""
     model, state, optimizer = start(codec=codec, quantize=quantize)
-    train(rank, model, optimizer, range(3))
-    stats = state.stats
-    return (bits(model), (stats.sent, stats.received, stats.residual_norms),
-            code_choice.code_sweeps_for(CPU, torch.float32, Codes.of(codec).name).encode.__module__)
+    with mock.patch.dict(code_choice.CODECS, {codec: [codec]}):
+        train(rank, model, optimizer, range(3))
+        stats = state.stats
+        return (bits(model), (stats.sent, stats.received, stats.residual_norms),
+                code_choice.code_sweeps_for(CPU, torch.float32, codec).encode.__module__)
 
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
@@ -86,7 +87,7 @@ class Kernels(unittest.TestCase):
             kernels.replay(record)
 
     def test_random_tensors(self):
-        for i, (codec, count) in enumerate(zip(kernels.CODECS, (12, 6, 3))):
+        for i, (codec, count) in enumerate(zip(kernels.CODECS, (8, 5, 2))):
             for seed in range(count):
                 kernels.trial(codec, 100 * i + seed)
 
@@ -184,15 +185,15 @@ class Kernels(unittest.TestCase):
 
     def test_sweeps(self):
         """Two: each value is read twice. Torch operations make more than five times as many bytes."""
-        n = 1 << 15
+        n = 1 << 13
         for codec, size in (("natural", 1), ("natural:bits=9", 1.125), ("qsgd", 1), ("qsgd:bits=4", 0.5),
                             ("onebit", 0.125)):
             codes, residual = Codes.of(codec), None if codec != "onebit" else torch.randn(n)
             gradient, kept = torch.randn(n), 0 if residual is None else 4
             with Accesses() as touched:
                 scalars, payload, _ = code_choice.coded(kernels.SWEEPS, codes, residual, gradient, Words(1, 0))
-            self.assertAlmostEqual(touched.bytes("reads") / n, 8 + 2 * kept, delta=0.01)
-            self.assertAlmostEqual(touched.bytes("writes") / n, size + kept, delta=0.01)
+            self.assertAlmostEqual(touched.bytes("reads") / n, 8 + 2 * kept, delta=0.02)
+            self.assertAlmostEqual(touched.bytes("writes") / n, size + kept, delta=0.02)
             with Traffic() as traffic:
                 code_choice.coded(code_choice.OPERATIONS, codes, residual, gradient, Words(1, 0))
             self.assertGreater(traffic.read + traffic.written, 5 * n * (8 + size))
@@ -210,8 +211,10 @@ class Kernels(unittest.TestCase):
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
 class Choice(unittest.TestCase):
     def test_right_kernels_are_taken(self):
-        for name, dtype in zip(code_choice.CODECS, DTYPES.values()):
-            self.assertEqual(chosen(_codes_triton, dtype, name), (kernels.SWEEPS, []))
+        few = {"natural": ["natural:bits=9,block=3001"], "qsgd": ["qsgd:bits=4"], "onebit": ["onebit:block=64"]}
+        with mock.patch.dict(code_choice.CODECS, few):  # others take longer, and kernels.py tries them
+            for name, dtype in zip(few, DTYPES.values()):
+                self.assertEqual(chosen(_codes_triton, dtype, name), (kernels.SWEEPS, []))
 
     def test_wrong_kernels_are_refused(self):
         for what, (name, *change) in WRONG.items():
