@@ -339,6 +339,9 @@ static void symbol_stages(stage_buffers *b)
     require(size <= sizeof b->scratch);
     starved(tlc_compress_quartic(b->code, len, scalar, SMALL, rest, b->frame, sizeof b->frame, &shrunk), TLC_OK);
     starved(tlc_decompress_quartic(b->frame, shrunk, SMALL, b->code, len, scalar, 1, NULL), TLC_OK);
+    starved(tlc_compress_payload(b->q, SMALL, scalar, SMALL, PARAMS(quartic, .codec = "int8"), b->frame,
+                                 sizeof b->frame, &shrunk),
+            TLC_OK);
     const tlc_members_params *members = PARAMS(members, .codec = "topk:p=1,bits=2+golomb", .scratch = b->scratch);
     starved_run(size = tlc_members_scratch(members->codec, SMALL));
     require(size <= sizeof b->scratch);
