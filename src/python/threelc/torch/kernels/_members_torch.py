@@ -7,14 +7,9 @@ from typing import List, Optional, Tuple
 
 import torch
 
+from ._codes_torch import words_of
+from .codes import Words
 from .operations import bits_of
-
-_LOW = 0xffffffff
-
-
-def _signed(x: int) -> int:
-    """Of the same 64 bits."""
-    return x - (x >> 63 << 64)
 
 
 def keys_of(x: torch.Tensor, side: int, sides: int) -> torch.Tensor:
@@ -25,27 +20,13 @@ def keys_of(x: torch.Tensor, side: int, sides: int) -> torch.Tensor:
     return (bits ^ torch.iinfo(bits.dtype).min if side else bits).clamp(min=0)
 
 
-def _words(index: torch.Tensor, seed: int, step: int) -> torch.Tensor:
-    """Philox 4x32-10 (Salmon et al., 2011) with the key seed and the counter {index / 4, step}: word index % 4. What
-    products have beyond 64 bits does not matter."""
-    counter = torch.div(index, 4, rounding_mode="floor")
-    c0, c1 = counter & _LOW, counter >> 32
-    c2, c3 = (torch.full_like(index, word) for word in (step & _LOW, step >> 32))
-    k0, k1 = seed & _LOW, seed >> 32
-    for _ in range(10):
-        a, b = c0 * 0xD2511F53, c2 * 0xCD9E8D57
-        c0, c1, c2, c3 = (b >> 32 & _LOW) ^ c1 ^ k0, b & _LOW, (a >> 32 & _LOW) ^ c3 ^ k1, a & _LOW
-        k0, k1 = (k0 + 0x9E3779B9) & _LOW, (k1 + 0xBB67AE85) & _LOW
-    return torch.stack([c0, c1, c2, c3]).gather(0, (index % 4).unsqueeze(0))[0]
-
-
 def draw(residual: torch.Tensor, gradient: torch.Tensor, samples: int, seed: int, step: int) -> torch.Tensor:
     """The keys of samples of residual + gradient: one is drawn from each of so many equal parts."""
     whole, part = divmod(len(residual), samples)
     j = torch.arange(samples, device=residual.device)
     start = j * whole + torch.div(j * part, samples, rounding_mode="floor")
     end = (j + 1) * whole + torch.div((j + 1) * part, samples, rounding_mode="floor")
-    at = start + _words(j, seed, step) % (end - start)
+    at = start + words_of(Words(seed, step), samples, residual.device) % (end - start)
     return keys_of(residual[at] + gradient[at], 0, 1)
 
 

@@ -12,8 +12,8 @@ import torch
 import triton
 import triton.language as tl
 
-from ._members_torch import _signed
-from .ternary import _loadable, _sum
+from ._codes_triton import _signed
+from .ternary import loadable, summed
 
 TILE = 1024  # values of a program
 
@@ -37,7 +37,7 @@ def _draw(residual, gradient, keys, random, samples, whole, part, TILE: tl.const
     start = j * whole + j * part // samples
     end = (j + 1) * whole + (j + 1) * part // samples
     at = start + _word(j, random) % (end - start)
-    tl.store(keys + j, _sum(residual, gradient, at, mask).to(tl.int32, bitcast=True) & 0x7fffffff, mask)
+    tl.store(keys + j, summed(residual, gradient, at, mask).to(tl.int32, bitcast=True) & 0x7fffffff, mask)
 
 
 @triton.jit
@@ -53,7 +53,7 @@ def _key(bits, side, SIDES: tl.constexpr):
 def _count(residual, gradient, least, largest, counts, n, TILE: tl.constexpr, SIDES: tl.constexpr):
     program = tl.program_id(0).to(tl.int64)
     at = program * TILE + tl.arange(0, TILE)
-    bits = _sum(residual, gradient, at, at < n).to(tl.int32, bitcast=True)
+    bits = summed(residual, gradient, at, at < n).to(tl.int32, bitcast=True)
     tl.store(largest + program, tl.max(bits & 0x7fffffff, 0))
     for side in tl.static_range(SIDES):
         key, threshold = _key(bits, side, SIDES), tl.load(least + side)
@@ -69,7 +69,7 @@ def _list(residual, gradient, least, starts, equals, ties, positions, values, re
     program = tl.program_id(0).to(tl.int64)
     at = program * TILE + tl.arange(0, TILE)
     mask = at < n
-    x = _sum(residual, gradient, at, mask)
+    x = summed(residual, gradient, at, mask)
     bits = x.to(tl.int32, bitcast=True)
     listed = tl.zeros([TILE], tl.int32)
     for side in tl.static_range(SIDES):
@@ -93,7 +93,7 @@ def draw(residual: torch.Tensor, gradient: torch.Tensor, samples: int, seed: int
     keys = torch.empty(samples, dtype=torch.int32, device=residual.device)
     random = torch.tensor([_signed(seed), _signed(step)], device=residual.device)
     with torch.cuda.device_of(residual):
-        _draw[(-(-samples // TILE),)](residual, _loadable(gradient), keys, random, samples,
+        _draw[(-(-samples // TILE),)](residual, loadable(gradient), keys, random, samples,
                                       *divmod(len(residual), samples), TILE=TILE, enable_fp_fusion=False)
     return keys
 
@@ -105,7 +105,7 @@ def counts(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor) 
     largest = torch.empty(programs, dtype=torch.int32, device=residual.device)
     found = torch.empty(programs, sides, 2, dtype=torch.int32, device=residual.device)
     with torch.cuda.device_of(residual):
-        _count[(programs,)](residual, _loadable(gradient), least, largest, found, n, TILE=TILE, SIDES=sides,
+        _count[(programs,)](residual, loadable(gradient), least, largest, found, n, TILE=TILE, SIDES=sides,
                             enable_fp_fusion=False)
     return largest, found
 
@@ -118,7 +118,7 @@ def lists(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor, s
     positions = torch.empty(k, dtype=torch.int32 if n < 2**31 else torch.int64, device=residual.device)
     values = torch.empty(k, device=residual.device)
     with torch.cuda.device_of(residual):
-        _list[(len(starts),)](residual, _loadable(gradient), least, starts, equals, least if ties is None else ties,
+        _list[(len(starts),)](residual, loadable(gradient), least, starts, equals, least if ties is None else ties,
                               positions, values, rest, n, k, TILE=TILE, SIDES=len(least), TIES=ties is not None,
                               WHOLE=whole, enable_fp_fusion=False)
     return positions, values

@@ -18,7 +18,7 @@ from ...context import Context
 from ...members import compress_members, decompress_members
 from . import _members_torch
 from ._members_torch import keys_of
-from .choice import _tensors
+from .choice import tensors_of
 from .operations import bits_of
 from .selector import Selector
 from .tried import tried
@@ -159,7 +159,7 @@ CODECS = ("topk:p=0.05", "topk:p=0.03,select=exact", "sbc:p=0.02")  # of the che
 
 def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype) -> bool:
     """Whether frames and residuals are those of the C library, and what is not finite is found."""
-    return all(all(_same(sweeps, codec, *tensors, device) for tensors in _tensors(dtype)) and
+    return all(all(_same(sweeps, codec, *tensors, device) for tensors in tensors_of(dtype)) and
                all(_finds(sweeps, codec, value, device, dtype) for value in (float("nan"), float("inf")))
                for codec in CODECS)
 
