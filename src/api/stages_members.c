@@ -3,6 +3,7 @@
  * Frames of members that are chosen elsewhere: from positions and values to a frame, and back.
  */
 #include "../codec/arguments.h"
+#include "../coding/chosen.h"
 #include "../coding/coder.h"
 #include "../coding/member_values.h"
 #include "../common/bytes.h"
@@ -158,12 +159,10 @@ static size_t encode_unit(const members_job *j, size_t first, const tlc_chosen *
                   .quantizer = quantizer_of(&j->codec),
                   .params = j->codec.params,
                   .n = tlc_smaller(j->n - first, j->unit),
-                  .first = first,
-                  .selection = TLC_BY_MAGNITUDE};
+                  .first = first};
     const unsigned bits = tlc_value_bits(u.quantizer, u.params);
 
-    if (u.quantizer->settle)
-        u.quantizer->settle(&u, members);
+    tlc_settle(&u, members, bits);
     size_t len = write_positions(j, &u, members, dst);
     if (bits)
         len += write_values(&u, bits, members, dst + len);
