@@ -153,6 +153,32 @@ void play_servers_first(int rank, int ranks)
     close_scene(&s);
 }
 
+/* One server ends while the answer of the other one is half there. That breaks the worker, which takes the rest when it
+ * leaves. */
+void play_half_answered(int rank, int ranks)
+{
+    tlc_mpi *h = NULL;
+    scene s;
+
+    (void)ranks;
+    scene_set(&s, rank, 1, 2);
+    s.exchange.split_n = 1;
+    tlc_status status = created(&s, rank ? tlc_mpi_server_create(&h, &s.cfg, NULL) : tlc_mpi_worker_create(&h, &s.cfg));
+    if (!status && !rank) {
+        status = went(h, tlc_mpi_worker_start(h, s.grads, 1, s.out));
+        fake_dawdle(4);
+        require(status || await(h) != TLC_OK);
+    }
+    if (!status && rank == 2)
+        status = went(h, tlc_mpi_server_start(h));
+    if (!status && rank == 2)
+        status = await(h);
+    if (!status && rank == 2)
+        (void)went(h, tlc_mpi_server_answer(h, NULL));
+    tlc_mpi_destroy(h);
+    close_scene(&s);
+}
+
 /* Each rank's gradients, whose means are in the same place after a step. */
 static void set_values(scene *s, int value)
 {

@@ -16,9 +16,36 @@ static tlc_status test_to_end(tlc_mpi *h)
 
     do {
         status = tlc_mpi_test(h, &done);
-        require(done || !status);
+        require(done == 1 || (!done && !status));
     } while (!done);
     return status;
+}
+
+/* The same of a worker and a server. */
+static void servers_tested(void)
+{
+    tlc_mpi *worker = NULL, *server = NULL;
+    int done = 7;
+    scene s;
+
+    scene_set(&s);
+    s.exchange.servers = s.exchange.workers = (uint32_t)ranks;
+    require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_OK);
+    require_status(tlc_mpi_server_create(&server, &s.cfg, worker), TLC_OK);
+    for (int step = 0; step < 2; step++) {
+        require_status(tlc_mpi_worker_start(worker, s.grads, 1, s.out), TLC_OK);
+        require_status(tlc_mpi_server_start(server), TLC_OK);
+        require_status(test_to_end(server), TLC_OK);
+        require_status(tlc_mpi_test(server, &done), TLC_ERR_ORDER);
+        require(!done);
+        require_status(tlc_mpi_server_answer(server, NULL), TLC_OK);
+        require_status(test_to_end(worker), TLC_OK);
+        require_status(tlc_mpi_test(worker, &done), TLC_ERR_ORDER);
+        require(!done);
+    }
+    tlc_mpi_destroy(worker);
+    tlc_mpi_destroy(server);
+    require(!s.memory.used);
 }
 
 static void steps_tested(void)
@@ -47,7 +74,7 @@ static void steps_tested(void)
         do
             require_status(tlc_mpi_test(h, &done), TLC_OK);
         while (!done);
-        require(!status_of(h)); /* what was refused is forgotten */
+        require(done == 1 && !status_of(h)); /* what was refused is forgotten */
     }
     require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_OK);
     require_status(tlc_allreduce_cancel(tlc_mpi_allreduce_object(h)), TLC_OK);
@@ -407,6 +434,7 @@ static void turns(void)
 
 const mpi_test handle_tests[] = {
     {"steps that are tested", steps_tested},
+    {"steps of servers that are tested", servers_tested},
     {"objects that do not take what came", objects_fail},
     {"a server and its optimizer", server_runs},
     {"tensors without values", no_values},

@@ -400,6 +400,7 @@ static const struct {
     {"a server without its worker", play_worker_gone},
     {"a broken worker beside its server", play_worker_broken},
     {"servers that end before their workers", play_servers_first},
+    {"a server that ends before the answer of another one", play_half_answered},
     {"destroyed in a step", play_at_once},
     {"a worker that is destroyed in a step", play_worker_at_once},
 };
@@ -472,6 +473,8 @@ int main(int argc, char **argv)
         (void)fake_run(RANKS, (fake_fault){.rank = 0}, play_ahead);
     printf("ok %zu - one worker is a step ahead\n", COUNT(plays) + 2);
     test_wrong();
-    printf("ok %zu - a rank that is wrong when MPI fails\n1..%zu\n", COUNT(plays) + 3, COUNT(plays) + 3);
+    printf("ok %zu - a rank that is wrong when MPI fails\n", COUNT(plays) + 3);
+    test_waits();
+    printf("ok %zu - ranks that wait\n1..%zu\n", COUNT(plays) + 4, COUNT(plays) + 4);
     return 0;
 }
