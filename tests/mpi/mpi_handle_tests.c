@@ -320,6 +320,29 @@ static void room(void)
     require(!s.memory.used);
 }
 
+/* Room for a message grows to twice as much each time: many pieces need few allocations, and little more than they
+ * are. */
+static void room_grows(void)
+{
+    enum { PIECE = 16, TIMES = 9, MOST = PIECE << (TIMES - 1) };
+    tlc_mpi *h = NULL;
+    scene s;
+
+    scene_set(&s);
+    s.cfg.chunk = PIECE;
+    s.exchange.gather = 1;
+    s.exchange.push = "raw"; /* 2800 bytes, and little more */
+    require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
+    require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_OK);
+    scene_memory(&s, TIMES * (ranks - 1));
+    s.memory.largest = 0;
+    require_status(tlc_mpi_wait(h), TLC_OK);
+    require(!s.memory.left && s.memory.largest == (ranks > 1 ? MOST : 0));
+    scene_memory(&s, -1);
+    tlc_mpi_destroy(h);
+    require(!s.memory.used);
+}
+
 /* Ranks that are workers and servers send pieces of a byte, and what a rank gets is larger or smaller than what it
  * sends. There is room for both kinds of messages. */
 static void room_for_both(void)
@@ -440,6 +463,7 @@ const mpi_test handle_tests[] = {
     {"tensors without values", no_values},
     {"statistics", statistics},
     {"room for messages", room},
+    {"room that grows", room_grows},
     {"room for messages to workers and servers", room_for_both},
     {"outcomes of handles", outcomes},
     {"all kinds send to the next rank first", turns},
