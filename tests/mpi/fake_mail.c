@@ -4,8 +4,9 @@
  */
 #include "../support/support.h"
 #include "fake_turns.h"
+#include <sched.h>
 
-enum { REQUESTS = 256 };
+enum { REQUESTS = 256, LOOKS = 8 };
 
 typedef enum request_state { UNUSED, SENDS, SENT, RECEIVES } request_state;
 
@@ -22,6 +23,31 @@ static request requests[REQUESTS];
 static uint64_t sends;
 static int probed[FAKE_RANKS];
 
+/* ---- looks ------------------------------------------------------------------------------------------------------- */
+
+static int yields[FAKE_RANKS], looks[FAKE_RANKS]; /* looks: since the rank has yielded, or a message has moved */
+
+/* A rank that finds nothing yields soon. */
+static void look(void)
+{
+    require(++looks[fake_rank()] <= LOOKS);
+}
+
+/* In place of that of the system. */
+int sched_yield(void)
+{
+    yields[fake_rank()]++;
+    looks[fake_rank()] = 0;
+    return 0;
+}
+
+int fake_yields(void)
+{
+    return yields[fake_rank()];
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
 int fake_requests(void)
 {
     int left = 0;
@@ -37,6 +63,8 @@ void fake_end_requests(void)
         require(requests[i].state == UNUSED || fake_keeps());
         requests[i].state = UNUSED;
     }
+    memset(yields, 0, sizeof yields);
+    memset(looks, 0, sizeof looks);
 }
 
 static MPI_Request request_of(int i)
@@ -111,6 +139,7 @@ int MPI_Iprobe(int from, int tag, MPI_Comm c, int *came, MPI_Status *about)
     if (r)
         probed[fake_rank()] = r->len;
     else if (!code) {
+        look();
         code = fake_stall();
         if (code)
             fake_fails_in(fake_comm(c));
@@ -168,6 +197,7 @@ static void end(MPI_Request *handle)
 {
     asked(*handle)->state = UNUSED;
     *handle = MPI_REQUEST_NULL;
+    looks[fake_rank()] = 0;
     fake_moved();
 }
 

@@ -2,7 +2,6 @@
 #include "../support/support.h"
 #include "fake_turns.h"
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +33,6 @@ static struct {
     int calls[FAKE_RANKS], errors[FAKE_RANKS], is_done[FAKE_RANKS];
     const char *call[FAKE_RANKS], *failed[FAKE_RANKS]; /* the last call; the one in which it was told first */
     double clock[FAKE_RANKS];
-    int yields[FAKE_RANKS];
     int comms;
     comm comm[COMMS];
     pthread_mutex_t lock;
@@ -171,7 +169,6 @@ int fake_run(int ranks, fake_fault fault, void (*play)(int rank, int ranks))
     memset(fake.errors, 0, sizeof fake.errors);
     memset(fake.is_done, 0, sizeof fake.is_done);
     memset(fake.clock, 0, sizeof fake.clock);
-    memset(fake.yields, 0, sizeof fake.yields);
     for (int i = 0; i < ranks; i++) {
         pthread_cond_init(&fake.wake[i], NULL);
         require(!pthread_create(&thread[i], NULL, rank_main, (void *)(intptr_t)i));
@@ -459,16 +456,4 @@ int MPI_Error_string(int code, char *text, int *len)
 double MPI_Wtime(void)
 {
     return fake.clock[me]++;
-}
-
-/* In place of that of the system. */
-int sched_yield(void)
-{
-    fake.yields[me]++;
-    return 0;
-}
-
-int fake_yields(void)
-{
-    return fake.yields[me];
 }

@@ -34,7 +34,9 @@ static void play_alone(int rank, int ranks)
         require_status(tlc_mpi_worker_start(worker, s.grads, 1, s.out), TLC_OK);
         require_status(tlc_mpi_server_start(server), TLC_OK);
         require(yields_of(server) == 1);
+        const int before = fake_yields();
         require_status(tlc_mpi_server_answer(server, NULL), TLC_OK);
+        require(fake_yields() == before); /* there is room for the answer */
         require(yields_of(worker) == 1 + FAKE_LONG_WAIT);
     }
     tlc_mpi_destroy(worker);

@@ -267,11 +267,17 @@ static void play_backup(int rank, int ranks)
     s.exchange.push = s.exchange.pull = "raw";
     tlc_status status = created(&s, rank < ranks - 1 ? tlc_mpi_worker_create(&h, &s.cfg)
                                                      : tlc_mpi_server_create(&h, &s.cfg, NULL));
+    const int before = fake_yields();
     while (!status && rank == ranks - 1) {
         status = went(h, tlc_mpi_server_run(h, NULL, NULL));
         if (status != TLC_ERR_NOMEM)
             break;
         status = TLC_OK;
+    }
+    if (!status && rank == ranks - 1) { /* it has yielded while it had no room, too */
+        tlc_mpi_stats stats = {.struct_size = sizeof stats};
+        require_status(tlc_mpi_get_stats(h, &stats), TLC_OK);
+        require(stats.waiting < fake_yields() - before);
     }
     for (int i = 0; i < STEPS && !status && rank < ranks - 1; i++) {
         fake_dawdle(rank * 5);
