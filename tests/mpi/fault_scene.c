@@ -3,12 +3,14 @@
 #include <stdio.h>
 
 int poor, most = -1, refused, lacked;
+static _Thread_local const scene *ours; /* of this rank */
 
 void scene_set(scene *s, int rank, uint32_t workers, uint32_t servers)
 {
     *s = (scene){.memory = {.left = rank == poor ? most : -1, .once = 1},
                  .rank = rank,
                  .found.struct_size = sizeof s->found};
+    ours = s;
     for (int i = 0; i < 2; i++) {
         s->tensors[i] = (tlc_tensor){.struct_size = sizeof *s->tensors,
                                      .name = i ? "fc" : "conv",
@@ -92,9 +94,11 @@ tlc_status await(tlc_mpi *h)
 {
     tlc_status status;
 
-    do
+    do {
+        const int had_lacked = has_lacked(ours);
         status = went(h, tlc_mpi_wait(h));
-    while (status == TLC_ERR_NOMEM);
+        require((status == TLC_ERR_NOMEM) == (has_lacked(ours) && !had_lacked));
+    } while (status == TLC_ERR_NOMEM);
     return status;
 }
 

@@ -40,7 +40,7 @@ tlc_status created(const scene *s, tlc_status status);
 /* Does a call that failed say why? None succeeds on a rank on which MPI has failed. */
 tlc_status went(const tlc_mpi *h, tlc_status status);
 
-/* A step ends. The rank tries again if there was no memory for a message that came. */
+/* A step ends. The rank tries again if there was no memory for a message that came, which is told, and nothing else. */
 tlc_status await(tlc_mpi *h);
 
 /* All memory was given back, but what MPI may still use. */
