@@ -69,7 +69,7 @@ static void lists_end(void)
     scene s;
 
     for (size_t count = 1; count <= 2; count++) {
-        tlc_mpi **list = a.alloc(a.opaque, count * sizeof *list);
+        tlc_mpi **list = a.alloc(a.opaque, count * sizeof(void *));
         require(list);
         scene_set(&s);
         for (size_t i = 0; i < count; i++)
