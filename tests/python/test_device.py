@@ -106,8 +106,7 @@ class Pushes(unittest.TestCase):
                 self.assertTrue(torch.equal(residual, quantized(OPERATIONS, quantizer, before, gradients[0])[2]))
             else:
                 self.assertTrue(torch.equal(residual, before))
-                self.assertRaises(threelc.StepError, allreduce.pull, [allreduce.reduce(pushed)], out)
-                on_device.take_back()
+                self.assertRaises(threelc.StepError, on_device.pull, [allreduce.reduce(pushed)], out)
                 self.assertTrue(torch.equal(residual, before))
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import Any, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -18,7 +18,6 @@ from torch.profiler import record_function
 from ... import exchange
 from ..._arrays import dtype_of
 from ..._c import DType
-from ..._errors import StepError
 from ...codec_strings import check_codec
 from ..kernels.quantizer import Quantizer
 from .device import OnDevice
@@ -210,23 +209,11 @@ class Group:
             with clock.sending("answers"):
                 last = transport.all_gather(reduced)
         with clock.coding("decompress"):
-            try:
-                (self._on_device or self.allreduce).pull(last, out)
-            except StepError:
-                if self._on_device is not None:
-                    self._on_device.take_back()
-                raise
+            (self._on_device or self.allreduce).pull(last, out)
 
-    @contextmanager
-    def _on_host(self) -> Iterator[None]:
+    def _on_host(self) -> ContextManager[None]:
         """Meanwhile the object has all residuals."""
-        if self._on_device is not None:
-            self._on_device.to_host()
-        try:
-            yield
-        finally:
-            if self._on_device is not None:
-                self._on_device.from_host()
+        return nullcontext() if self._on_device is None else self._on_device.on_host()
 
     def unsent(self, transport: Transport, weight: float = 1.0) -> List[torch.Tensor]:
         """What residuals hold, which stay, on all ranks together: the mean of those of pushes, and what owners had not

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The tensors of a module, as the exchange takes them: flat, float32, on the CPU; a complex value is a pair.
+"""The tensors of a module, as the exchange takes them: flat, float32, on the CPU or where gradients are quantized; a
+complex value is a pair.
 
 float16 and bfloat16 tensors hold float32 values that were rounded once.
 """
@@ -17,6 +18,7 @@ from .sharing import overlaps_itself, shared
 from .states import by_plain_name
 from .transport import Transport
 
+HOST = torch.device("cpu")
 _CARRIED = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -43,14 +45,14 @@ def size_of(tensor: torch.Tensor) -> int:
     return int(tensor.numel()) * (2 if tensor.is_complex() else 1)
 
 
-def flat(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy."""
-    return real(tensor).to("cpu", torch.float32, copy=True).reshape(-1)
+def flat(tensor: torch.Tensor, device: torch.device = HOST) -> torch.Tensor:
+    """A copy. device: where it lies."""
+    return real(tensor).to(device, torch.float32, copy=True).reshape(-1)
 
 
-def flat_view(tensor: torch.Tensor) -> torch.Tensor:
+def flat_view(tensor: torch.Tensor, device: torch.device = HOST) -> torch.Tensor:
     """The same values, perhaps the same memory."""
-    return real(tensor).to("cpu", torch.float32).reshape(-1)
+    return real(tensor).to(device, torch.float32).reshape(-1)
 
 
 def rounded(values: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
