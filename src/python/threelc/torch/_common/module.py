@@ -204,7 +204,7 @@ class Model:
     def check_start(self, starts: Iterable[torch.Tensor]) -> None:
         """ValueError: before the first step the parameters are not `starts`, flat, from which all ranks began."""
         for (name, parameter), start in zip(self.parameters.items(), starts):
-            here, there = flat(parameter), rounded(start, parameter)
+            here, there = flat(parameter), rounded(start, parameter).cpu()
             if not ((here == there) | (here.isnan() & there.isnan())).all():
                 raise ValueError(f"parameter {name} has other values than those from which all ranks began: load "
                                  f"weights before {self._who} is made; with a checkpoint of {self._who}, load its "
