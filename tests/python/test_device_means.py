@@ -79,9 +79,9 @@ def hybrid(rank, world, codec, mode, quantize):
             for p in model.parameters():
                 p.grad.to_local().nan_to_num_()  # as if a scaler had skipped it, on all ranks of a shard
             optimizer.step()
-        shards = memory(p.to_local() for p in model.parameters())
-        return (shards, {name: group["state"]["state"].tolist() for name, group in state.state_dict()["groups"].items()},
-                state.stats.sent), sent()
+        groups = state.state_dict()["groups"]
+        return (memory(p.to_local() for p in model.parameters()),
+                {name: group["state"]["state"].tolist() for name, group in groups.items()}, state.stats.sent), sent()
 
 
 def local(rank, world, settings, quantize):

@@ -209,8 +209,8 @@ class LocalSteps(InPlaceOfOptimizer):
         residuals = self.residuals if Context(1, codec).residual is not None else None
         self._fragments = [
             Fragment({name: self._anchors[name] for name in names}, replace(config, seed=(seed + i) % 2**64),
-                     transport.rank, residuals, warmup_rounds, compare_every, place,
-                     self._buffers if i == len(divided) - 1 else None)
+                     transport.rank, residuals, warmup_rounds, compare_every,
+                     self._buffers if i == len(divided) - 1 else None, place)
             for i, names in enumerate(divided)]
         self._runner: Union[Inline, Background] = Background("threelc-local", transport) if delay else Inline()
         self._steps = self._rounds = self._skipped = 0

@@ -74,9 +74,8 @@ def check_choices(mode: str, on_nonfinite: str, codec: str, pull: Optional[str],
                                  (on_nonfinite, ("skip", "raise"), "on_nonfinite")):
         if value not in allowed:
             raise ValueError(f"{name} should be one of {', '.join(allowed)}, not {value!r}")
-    for given in (codec, pull, *reserve):
-        if given is not None:
-            check_codec(given)
+    for given in (codec, *reserve) if pull is None else (codec, pull, *reserve):
+        check_codec(given)
     if mode == "sharded" and pull is not None and exchange.pull_codec(pull) != pull:
         warnings.warn(f"threelc: pull={pull!r} sends too little of the means, so the training starves; "
                       f"{exchange.pull_codec(pull)!r} keeps up, and so does pull=None", RuntimeWarning, stacklevel=3)

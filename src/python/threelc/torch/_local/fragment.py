@@ -55,7 +55,7 @@ class Fragment:
 
     def __init__(self, anchors: Mapping[str, torch.Tensor], config: exchange.Config, rank: int,
                  residuals: Optional[Dict[str, torch.Tensor]], warmup_rounds: int, compare_every: int,
-                 device: Optional[torch.device], buffers: Optional[Buffers]) -> None:
+                 buffers: Optional[Buffers], device: Optional[torch.device] = None) -> None:
         """anchors: flat parameters of the model of all ranks, by name. residuals, device: as those of Group. buffers:
         travel with this fragment."""
         self.names = tuple(anchors)
@@ -154,7 +154,8 @@ class Fragment:
             buffers = {**self.round.buffers, **self.round.merged}
             outcome = self.round.failure and self.round.failure.outcome
             found["round"] = {
-                "number": self.round.number, "ends": self.round.ends, "means": _copies(mean.cpu() for mean in self.round.means),
+                "number": self.round.number, "ends": self.round.ends,
+                "means": _copies(mean.cpu() for mean in self.round.means),
                 "buffers": dict(zip(buffers, _copies(buffers.values()))), "merged": list(self.round.merged),
                 "failure": outcome and {"sentence": str(self.round.failure), "step": outcome.step,
                                         "rank": outcome.rank, "tensor": outcome.tensor}}
