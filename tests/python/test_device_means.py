@@ -102,6 +102,8 @@ def local(rank, world, settings, quantize):
         if number == 7 and rank == 1:
             model.second.weight.grad[0, 0] = math.nan
         optimizer.step()
+        for state in inner.state.values():
+            state["momentum_buffer"].nan_to_num_()
 
     with watched() as sent:
         (model, _, optimizer), states = in_pieces([(0, 17), (17, 34)], start, step)

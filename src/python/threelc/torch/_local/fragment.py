@@ -96,7 +96,7 @@ class Fragment:
                                           queued(self._device)))
 
     def _run(self, group: Group, started: Round, changes: Sequence[torch.Tensor], weight: float, transport: Transport,
-             clock: Clock, made: Callable[[], None]) -> None:
+             clock: Clock, made: Callable[[], None] = nothing) -> None:
         """made: waits for the changes."""
         before = transport.sent
         taking_part = started.takes_part
@@ -107,7 +107,7 @@ class Fragment:
                                                         started.number)
             made()
             means = started.means
-            if not group.on_device:  # a group of floats takes what is on the CPU
+            if self._device is not None and not group.on_device:  # a group of floats takes what is on the CPU
                 changes, means = [change.cpu() for change in changes], [mean.cpu() for mean in means]
             group.run(transport, changes if taking_part else None, means, clock, weight)
             for mean, found in zip(started.means, means):
