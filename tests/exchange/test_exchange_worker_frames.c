@@ -236,7 +236,7 @@ TEST(refusals)
     const tlc_message none[SERVERS] = {{NULL, 0}};
     tlc_part part = {.struct_size = sizeof part};
     void *out[TENSORS] = {NULL, NULL};
-    tlc_message frames[PARTS];
+    tlc_message frames[PARTS] = {{NULL, 0}};
 
     at = (place){.note = "refusals"};
     draw(&m, 0, 1);

@@ -103,7 +103,7 @@ def trained(rank, world, kind, settings, dtype):
 
 
 def handed_over(rank, world, settings, quantize):
-    """Steps on the first of two paths, then, from its state, on the second. Rank 1 is left out in some."""
+    """Steps on the first of three paths, then, from its state, on the second, and so on. Rank 1 is left out in some."""
     paths = iter(quantize)
 
     def start():
@@ -116,7 +116,7 @@ def handed_over(rank, world, settings, quantize):
             model.some.grad[0, 0] = math.nan
         optimizer.step()
 
-    (model, _), states = in_pieces([(0, 2), (2, 8)], start, one)
+    (model, _), states = in_pieces([(0, 2), (2, 5), (5, 8)], start, one)
     return digest_of(memory(model.parameters())), residuals(states[1]), digest_of(memory(states[1]["parts"]))
 
 
@@ -150,10 +150,10 @@ class Training(unittest.TestCase):
                 self.assertEqual(len([error for error in host[0][0][0] if error]), 2)
 
     def test_states_are_the_same(self):
-        """Saved among steps of floats, which are made anew then."""
+        """Saved among steps of floats, and after them."""
         settings = {"codec": "3lc:s=1.5", "overlap": True, "bucket_mb": 0.01, "warmup_steps": 3}
-        host = CLUSTER.run(2, handed_over, settings, ("host", "host"))
-        for paths in (("device", "host"), ("host", "device")):
+        host = CLUSTER.run(2, handed_over, settings, ["host"] * 3)
+        for paths in (("device", "host", "device"), ("host", "device", "host")):
             with self.subTest(paths):
                 self.assertEqual(CLUSTER.run(2, handed_over, settings, paths), host)
 
