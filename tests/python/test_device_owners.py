@@ -34,8 +34,10 @@ def made(model, kind, settings):
 
 @contextmanager
 def counted():
-    """Frames that are made of what a device quantized, and frames that it decodes."""
-    with mock.patch.object(device, "compress_quartic", side_effect=device.compress_quartic) as compress, \
+    """Frames that are made of what a device quantized, and frames that it decodes. cpu() makes copies, as of what is on
+    a GPU."""
+    with mock.patch.object(torch.Tensor, "cpu", torch.Tensor.clone), \
+            mock.patch.object(device, "compress_quartic", side_effect=device.compress_quartic) as compress, \
             mock.patch.object(device, "decompress_quartic", side_effect=device.decompress_quartic) as decompress:
         yield lambda: (compress.call_count, decompress.call_count)
 
