@@ -231,12 +231,13 @@ AT(tlc_exchange_stats, push_residual_squares, 72, 68 + GAP);
 AT(tlc_exchange_stats, pull_signal_squares, 80, 76 + GAP);
 AT(tlc_exchange_stats, pull_residual_squares, 88, 84 + GAP);
 
-SIZED(tlc_part, 48, 24);
+SIZED(tlc_part, 56, 32);
 AT(tlc_part, tensor, 8, 4);
 AT(tlc_part, first, 16, 8);
 AT(tlc_part, n, 24, 12);
 AT(tlc_part, mean, 32, 16);
 AT(tlc_part, residual, 40, 20);
+AT(tlc_part, seed, 48, 24);
 
 SIZED(tlc_push_info, 32, 24);
 AT(tlc_push_info, worker, 8, 4);

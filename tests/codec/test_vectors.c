@@ -6,6 +6,8 @@
  */
 #include "../support/records.h"
 
+#define FILL 0x3c
+
 /* ---- good records ---- */
 
 static tlc_ctx *context(const line *r, tlc_isa isa, uint64_t seed)
@@ -103,6 +105,40 @@ static void check_info(const line *r, octets frame)
            "info.header_size + info.payload_size");
 }
 
+/* Frames what follows the header of a frame, as info describes it. It is no codec for that if other stages follow the
+ * quantizer. */
+static tlc_status frame_again(const tlc_frame_info *info, octets frame, octets *made)
+{
+    const size_t scalars = strchr(info->codec, '+') ? 0 : header_scalars(info), header = (size_t)info->header_size;
+    const octets floats = {exact(4 * scalars, 0), 4 * scalars};
+    uint8_t *payload = exact((size_t)info->payload_size, 1);
+
+    memcpy(floats.p, frame.p + header - floats.len, floats.len);
+    memcpy(payload, frame.p + header, (size_t)info->payload_size);
+    *made = (octets){exact(frame.len, 1), 0};
+    memset(made->p, FILL, frame.len);
+    const tlc_status status = tlc_compress_payload(payload, (size_t)info->payload_size,
+                                                   (const float *)(const void *)floats.p, (size_t)info->n,
+                                                   PARAMS(quartic, .codec = info->codec, .dtype = info->dtype,
+                                                          .checksum = info->checksum),
+                                                   made->p, frame.len, &made->len);
+    if (status != TLC_OK)
+        expect(!made->len && all_bytes(made->p, frame.len, FILL), "tlc_compress_payload failed, but wrote");
+    return status;
+}
+
+static void check_framed(octets frame)
+{
+    tlc_frame_info info = {.struct_size = sizeof info};
+    octets made;
+
+    expect_status(tlc_inspect(frame.p, frame.len, &info), TLC_OK, "tlc_inspect");
+    const tlc_status want = strchr(info.codec, '+') ? TLC_ERR_PARAM : TLC_OK;
+    expect_status(frame_again(&info, frame, &made), want, "tlc_compress_payload");
+    if (want == TLC_OK)
+        expect(made.len == frame.len && same(made.p, frame.p, frame.len), "framed again");
+}
+
 /* tests/matrix sets it for an emulator that rounds subnormal halves wrongly. */
 #define f16_rounds() (!getenv("TLC_TEST_NO_F16_ROUNDING"))
 
@@ -150,12 +186,31 @@ static void good_record(const line *r, tlc_isa isa)
     }
     check_add_and_mask(r, frame, n, &opt);
     check_info(r, frame);
+    if (frame.p)
+        check_framed(frame);
     tlc_destroy(ctx);
 }
 
 /* ---- bad records ---- */
 
-#define FILL 0x3c
+static size_t refused; /* payloads */
+
+/* A payload that decoders refuse is not framed. Where the header is at fault, there is none. */
+static void check_bad_payload(octets frame, tlc_status inspected)
+{
+    tlc_frame_info info = {.struct_size = sizeof info};
+    octets made;
+
+    if (tlc_peek(frame.p, frame.len, &info) || strchr(info.codec, '+') || info.n > SIZE_MAX)
+        return;
+    const tlc_status status = frame_again(&info, frame, &made);
+    expect(status == TLC_OK || status == TLC_ERR_CORRUPT, "tlc_compress_payload");
+    if (inspected != TLC_ERR_CHECKSUM)
+        expect_status(status, inspected, "tlc_compress_payload");
+    else if (status == TLC_OK)
+        expect_status(tlc_inspect(made.p, made.len, &info), TLC_OK, "framed with another checksum");
+    refused += inspected == TLC_ERR_CORRUPT;
+}
 
 static void bad_record(const line *r, tlc_isa isa)
 {
@@ -198,6 +253,7 @@ static void bad_record(const line *r, tlc_isa isa)
     expect_status(tlc_inspect(frame.p, frame.len, &info), inspected, "tlc_inspect");
     if (inspected != TLC_OK)
         expect(same(&info, &before, sizeof info), "tlc_inspect failed, but wrote");
+    check_bad_payload(frame, inspected);
 }
 
 static void bad_state_record(const line *r, tlc_isa isa)
@@ -249,6 +305,8 @@ TEST(test_good)
 TEST(test_bad) /* after test_good, which finds out what is unmaskable */
 {
     on_every_isa("bad.txt", bad_record);
+    print_message("# %zu payloads were refused\n", refused);
+    require(refused > 20);
 }
 
 TEST(test_bad_state)

@@ -25,6 +25,7 @@ static rank open_rank(uint32_t i, const char *codec, int gather, int has_device)
     tlc_tensor tensors[TENSORS];
     tlc_exchange_config cfg;
     rank r = {.scratch = bytes(tlc_quartic_scratch(codec, LARGE))};
+    const int keeps = strncmp(codec, "3lc", 3) == 0 || strncmp(codec, "ternary", 7) == 0; /* others keep no residual */
 
     for (size_t t = 0; t < TENSORS; t++) {
         r.grad[t] = floats(lengths[t]);
@@ -35,7 +36,7 @@ static rank open_rank(uint32_t i, const char *codec, int gather, int has_device)
         tensors[t] = (tlc_tensor){.struct_size = sizeof tensors[t],
                                   .name = names[t],
                                   .n = lengths[t],
-                                  .residual = r.residual[t],
+                                  .residual = keeps ? r.residual[t] : NULL,
                                   .only = TLC_NOBODY};
     }
     require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
@@ -242,6 +243,55 @@ TEST(same_as_gradients)
         runs("3lc:s=1.5", gather);
         runs("3lc-golomb:s=1.5", gather);
         runs("ternary:s=1.5+quartic", gather);
+    }
+}
+
+/* The frame of a part, with the random words of the step. */
+static tlc_message draw_words(rank *r, const char *codec, const tlc_part *part, uint8_t *frame)
+{
+    const float *x = r->grad[part->tensor] + part->first;
+    tlc_config cfg = config(codec, TLC_F32, TLC_ISA_AUTO);
+    size_t len = 0;
+
+    cfg.seed = part->seed;
+    tlc_ctx *ctx = create(&cfg, part->n);
+    for (uint64_t step = 0; step <= tlc_allreduce_step(r->object); step++) /* a context counts from 0 */
+        len = compress(ctx, x, frame);
+    tlc_destroy(ctx);
+    return (tlc_message){frame, len};
+}
+
+/* Frames that are made elsewhere with the seed of their part have the words of those that the object makes. */
+TEST(random_words)
+{
+    static const char *const random[] = {"qsgd:bits=4", "natural"};
+
+    for (size_t c = 0; c < COUNT(random); c++) {
+        rank host = open_rank(1, random[c], 0, 0), device = open_rank(1, random[c], 0, 0);
+        tlc_part part = {.struct_size = sizeof part};
+        tlc_message frames[PARTS];
+        uint64_t last = 0;
+        for (uint64_t step = 1; step <= 3; step++) {
+            at = (place){.codec = random[c], .i = (size_t)step};
+            draw(&host, 0, step);
+            draw(&device, 0, step);
+            for (size_t i = 0; i < tlc_allreduce_pushed_parts(device.object); i++) {
+                require_status(tlc_allreduce_pushed_part(device.object, i, &part), TLC_OK);
+                require(part.seed && part.seed != last && !part.residual);
+                last = part.seed;
+                frames[i] = draw_words(&device, random[c], &part, device.frame[i]);
+            }
+            require_status(tlc_allreduce_push(host.object, grads_of(&host), 1, host.to), TLC_OK);
+            require_status(tlc_allreduce_push_frames(device.object, grads_of(&device), frames, 1, device.to), TLC_OK);
+            for (uint32_t j = 0; j < RANKS; j++)
+                require(host.to[j].len == device.to[j].len && same(host.to[j].data, device.to[j].data, host.to[j].len));
+            require_status(tlc_allreduce_cancel(host.object), TLC_OK);
+            require_status(tlc_allreduce_cancel(device.object), TLC_OK);
+        }
+        require_status(tlc_allreduce_pulled_part(device.object, 0, &part), TLC_OK);
+        require(!part.seed);
+        close_rank(&host);
+        close_rank(&device);
     }
 }
 

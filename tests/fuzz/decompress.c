@@ -169,6 +169,24 @@ static void taken_apart(const frame *f)
     free(q);
 }
 
+/* The payload makes the same frame again. */
+static void framed_again(const frame *f)
+{
+    const size_t count = header_scalars(&f->info), header = (size_t)f->info.header_size;
+    float scalars[2];
+    uint8_t *dst = bytes(f->len);
+    size_t len = 0;
+
+    memcpy(scalars, f->src + header - 4 * count, 4 * count);
+    require_status(tlc_compress_payload(f->src + header, (size_t)f->info.payload_size, scalars, f->n,
+                                        PARAMS(quartic, .codec = f->info.codec, .dtype = f->info.dtype,
+                                               .checksum = f->info.checksum),
+                                        dst, f->len, &len),
+                   TLC_OK);
+    require(len == f->len && same(dst, f->src, len));
+    free(dst);
+}
+
 /* The form "stage[:parameters][+rest]" with the parameters that the law needs in front. */
 static void encoder(const codec_case *c, const char *form, char *text, size_t cap)
 {
@@ -282,6 +300,8 @@ static void laws(frame *f)
     adding(f);
     masking(f);
     taken_apart(f);
+    if (!strchr(f->info.codec, '+'))
+        framed_again(f);
     const codec_case *c = codec_by_form(f->info.codec);
     require(c != NULL); /* a stage without a line in codecs.def */
     if (c->law == IDENTICAL)

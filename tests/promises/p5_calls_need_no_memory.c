@@ -339,6 +339,9 @@ static void symbol_stages(stage_buffers *b)
     require(size <= sizeof b->scratch);
     starved(tlc_compress_quartic(b->code, len, scalar, SMALL, rest, b->frame, sizeof b->frame, &shrunk), TLC_OK);
     starved(tlc_decompress_quartic(b->frame, shrunk, SMALL, b->code, len, scalar, 1, NULL), TLC_OK);
+    starved(tlc_compress_payload(b->q, SMALL, scalar, SMALL, PARAMS(quartic, .codec = "int8"), b->frame,
+                                 sizeof b->frame, &shrunk),
+            TLC_OK);
     const tlc_stochastic_ternary_params *ternary = PARAMS(stochastic_ternary, .residual = b->residual);
     starved(tlc_stochastic_ternary_encode(b->x, SMALL, ternary, b->q, scalar), TLC_OK);
     starved_run(size = tlc_golomb_size(SMALL, SMALL, TLC_GOLOMB_SIGNED));

@@ -8,6 +8,7 @@ is recorded: each value once in each sweep, and nothing else."""
 import argparse
 import os
 import random
+import sys
 
 os.environ["TRITON_INTERPRET"] = "1"  # before triton is imported
 
@@ -201,14 +202,16 @@ def main():
     parser.add_argument("count", type=int, nargs="?", default=1000)
     parser.add_argument("seed", type=int, nargs="?", default=0)
     options = parser.parse_args()
-    records_of_codecs = golden()
-    for record in records_of_codecs:
-        replay(record)
-    print(f"{len(records_of_codecs)} golden vectors: the same")
-    for codec in (*CODECS, RANDOM):
-        for i in range(options.count):
-            trial(codec, options.seed + i)
-        print(f"{codec}: {options.count} random tensors from seed {options.seed}: the same", flush=True)
+    import kernels_codes  # which imports this
+    for kernels, codecs in (sys.modules[__name__], (*CODECS, RANDOM)), (kernels_codes, kernels_codes.CODECS):
+        records_of_codecs = kernels.golden()
+        for record in records_of_codecs:
+            kernels.replay(record)
+        print(f"{len(records_of_codecs)} golden vectors: the same")
+        for codec in codecs:
+            for i in range(options.count):
+                kernels.trial(codec, options.seed + i)
+            print(f"{codec}: {options.count} random tensors from seed {options.seed}: the same", flush=True)
 
 
 if __name__ == "__main__":

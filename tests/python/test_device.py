@@ -15,6 +15,7 @@ from threelc import Status
 from threelc.torch._common.device import OnDevice, place_of, queued
 from threelc.torch.kernels.choice import OPERATIONS, quantized
 from threelc.torch.kernels.quantizer import Quantizer, _nearest
+from threelc.torch.kernels.ways import quantizer_for
 
 CODECS = ("3lc", "3lc:s=1.75", "3lc-golomb", "3lc-golomb:s=1.9", "ternary+quartic", "ternary:s=1.1,block=64+quartic",
           "ternary:block=100+quartic+zerorun", "ternary:s=1.5,block=7+golomb")
@@ -66,8 +67,10 @@ class Frames(unittest.TestCase):
         self.assertEqual(threelc.decompress_quartic(empty, 0), (b"", []))
 
     def test_other_codecs_are_the_hosts(self):
-        for codec in ("sbc", "stochastic-ternary+quartic", "natural", "raw", "topk:p=0.1+golomb"):
-            self.assertIsNone(Quantizer.of(codec))
+        for codec in ("sbc", "stochastic-ternary+quartic", "int8", "raw", "topk:p=0.1+golomb"):
+            self.assertIsNone(quantizer_for(codec, torch.device("cpu")))
+        for codec, device, found in (("onebit", "cpu", True), ("onebit", "mps", False), ("natural", "mps", True)):
+            self.assertEqual(quantizer_for(codec, torch.device(device)) is not None, found)
 
     def test_refusals(self):
         for quartic, scale, codec, error, words in (
@@ -171,15 +174,16 @@ class Pulls(unittest.TestCase):
                 self.assertEqual(taken_apart.call_count, ours, f"{codec}, {pull}, {dtype}")
 
 
-def trained(rank, world, quantize, codec, mode):
+def trained(rank, world, quantize, codec, mode, others=("sbc", "3lc-golomb")):
     """Steps, a NaN on rank 1 in the fifth, other codecs from the seventh to the ninth, and a new scale."""
     scaler = Scaler(1.0)
-    model, state, optimizer = start(codec=codec, mode=mode, quantize=quantize, reserve=("sbc", "3lc-golomb"),
-                                    scaler=scaler)
+    model, state, optimizer = start(codec=codec, mode=mode, quantize=quantize, reserve=others, scaler=scaler)
     for step in range(11):
         train_one(rank, model, optimizer, step)
+        if step == 2 and not all(group.on_device == (quantize == "device") for group in state._order):
+            raise AssertionError(f"{codec} is not where it should be")
         if step in (6, 8):
-            state.set_codec("sbc" if step == 6 else "3lc-golomb")
+            state.set_codec(others[step == 8])
         scaler.scale = 0.5 if step > 3 else 1.0
     stats = state.stats
     return bits(model), (stats.sent, stats.received, stats.skipped, stats.dropped, stats.residual_norms)
@@ -209,6 +213,15 @@ class Training(unittest.TestCase):
         for codec, mode in (("3lc:s=1.75", "sharded"), ("3lc-golomb", "gather"),
                             ("ternary:block=100+quartic+zerorun", "sharded")):
             host, device = (CLUSTER.run(3, trained, quantize, codec, mode) for quantize in ("host", "device"))
+            self.assertEqual(device, host)
+            self.assertGreater(host[0][1][2], 0)
+
+    def test_codes(self):
+        """Of codecs with and without residuals; a codec that gets one stays on the device."""
+        for codec, mode, others in (("natural:bits=9", "sharded", ("natural:rounding=nearest", "qsgd:bits=4")),
+                                    ("qsgd:bits=4,block=100", "gather", ("qsgd", "raw")),
+                                    ("onebit", "sharded", ("natural", "3lc"))):
+            host, device = (CLUSTER.run(3, trained, quantize, codec, mode, others) for quantize in ("host", "device"))
             self.assertEqual(device, host)
             self.assertGreater(host[0][1][2], 0)
 

@@ -31,7 +31,7 @@ from test_ddp import bits, start, train
 
 CPU = torch.device("cpu")
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "python" / "threelc" / "torch" / "kernels" / "ternary.py"
-SUM = "tl.load(residual + at, mask=there, other=0) + g.to(tl.float32)"
+SUM = "tl.load(residual + at, mask=there, other=0) + x"
 WRONG = {  # what a device may do, as changes of the source
     "flushes subnormal sums": (SUM, "tl.where(tl.abs({0}) < 2.0**-126, 0.0, {0})".format(f"({SUM})")),
     "flushes halves": ("scale * 0.5", "tl.where(scale * 0.5 < 2.0**-126, 0.0, scale * 0.5)"),
@@ -49,9 +49,9 @@ WRONG = {  # what a device may do, as changes of the source
 
 
 @contextlib.contextmanager
-def mutant(old, new):
+def mutant(old, new, source=SOURCE):
     """The module with another text."""
-    text = SOURCE.read_text()
+    text = source.read_text()
     assert text.count(old) == 1, old
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "mutant.py"
@@ -267,11 +267,12 @@ class Programs(unittest.TestCase):
         """The benchmark for GPUs: it compares all bytes, and prints a row for each sweep."""
         program = SOURCE.parents[5] / "bench" / "experiments" / "torch" / "device.py"
         done = subprocess.run([sys.executable, program, "--device", "cpu", "--values", "5003", "--rounds", "1",
-                               "--models"], check=True, capture_output=True, text=True)
-        rows = [line.split()[:3] for line in done.stdout.splitlines()[2:]]
+                               "--models", "--codes", "qsgd"], check=True, capture_output=True, text=True)
+        rows = [re.split("  +", line)[:3] for line in done.stdout.replace("bfloat16 ", "bfloat16  ").splitlines()[2:]]
         self.assertEqual(rows, [[dtype, *row] for dtype in ("float32", "bfloat16") for row in (
             ("copy", "torch"), *((sweep, by) for by in ("triton", "operations")
-                                 for sweep in ("maxima", "quantize", "decode")))])
+                                 for sweep in ("maxima", "quantize", "decode")),
+            *((f"qsgd {sweep}", by) for by in ("triton", "operations") for sweep in ("measure", "encode", "decode")))])
 
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")

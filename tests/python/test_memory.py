@@ -198,7 +198,8 @@ class WithoutMemory(unittest.TestCase):
                      lambda t: threelc.decompress_add(t, torch.zeros(N)),
                      lambda t: threelc.decompress_add_many([frame, t], torch.zeros(N)),
                      lambda t: threelc.mask(t, torch.zeros(N)), lambda t: threelc.delta.apply(t, torch.zeros(N)),
-                     lambda t: threelc.compress_quartic(t, [1.0], 200), lambda t: rank.reduce([t]),
+                     lambda t: threelc.compress_quartic(t, [1.0], 200),
+                     lambda t: threelc.compress_payload(t, 40, "int8", [1.0]), lambda t: rank.reduce([t]),
                      lambda t: threelc.Context(N).compress_into(ODD, t),
                      lambda t: threelc.Context(N).load_state_dict({"version": 1, "state": t}),
                      lambda t: Server(config, 0, [Tensor("w", N)]).push(t)):
@@ -370,6 +371,7 @@ class WrongArguments(unittest.TestCase):
                 (lambda: threelc.delta.apply(frame, [0.0]), TypeError, "weights should be an array .*, not a list"),
                 (lambda: threelc.codec_bound(3, 6), TypeError, "a codec is a string such as .*, not 3"),
                 (lambda: threelc.compress_quartic(b"ab", 1.0, 6), TypeError, "scales should be a list of numbers"),
+                (lambda: threelc.compress_payload(b"ab", 2, "int8", ["1"]), TypeError, "one of scalars should"),
                 (lambda: AllReduce({"workers": 1}, 0, tensors), TypeError, "config should be a .*Config, not a dict"),
                 (lambda: AllReduce(config, 0, [("w", 6)]), TypeError, r"tensors\[0\] should be a .*Tensor\(name, n\)"),
                 (lambda: AllReduce(config, 0, {"w": 6}), TypeError, "tensors should be a list .*, not a dict"),

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """The golden vectors of tests/vectors through the package: frames, decoded values, sums, residuals, states, errors."""
+import struct
 import unittest
 from pathlib import Path
 
@@ -55,6 +56,22 @@ class Vectors(unittest.TestCase):
     def test_good(self):
         self.each(list(records("good.txt")), 1000, self.good)
 
+    def framed_again(self, frame, checksum):
+        """The payload makes the same frame, or its codec has stages after the quantizer."""
+        info = threelc.inspect(frame)
+        header, n_size = info.header_size, max(1, -(-info.n.bit_length() // 7))
+        scalars = [] if info.block else [x for x, in struct.iter_unpack("<f", frame[4 + n_size:header])]
+        payload = numpy.frombuffer(frame, "u1")[header:header + info.payload_size]
+        if "+" in info.codec:
+            self.assertRaises(threelc.ParameterError, threelc.compress_payload, payload, info.n, info.codec)
+            return
+        self.assertEqual(threelc.compress_payload(payload, info.n, info.codec, scalars, dtype=info.dtype,
+                                                  checksum=checksum), frame)
+        if scalars:
+            self.assertRaises(threelc.CorruptError, threelc.compress_payload, payload, info.n, info.codec, scalars[:-1])
+        self.assertRaises(threelc.CorruptError, threelc.compress_payload, bytes(payload) + b"0", info.n, info.codec,
+                          scalars)
+
     def good(self, record, r):
         n, dtype = int(r["n"]), r["dtype"]
         context = self.context(r, int(r["seed"]))
@@ -69,6 +86,7 @@ class Vectors(unittest.TestCase):
             self.assertEqual(frame, octets(record[i + 1][1]))
             self.assertLessEqual(len(frame), threelc.codec_bound(r["codec"], n, dtype))
             self.same(threelc.decompress(frame), record[i + 2][1])
+        self.framed_again(frame, checksum=r.get("checksum") == "1")
         if context.residual is None:
             self.assertEqual(r["feedback"], "0")
         else:

@@ -30,6 +30,16 @@ size_t block_of(const char *text)
     return block ? (size_t)strtoull(block + 6, NULL, 10) : 0;
 }
 
+size_t header_scalars(const tlc_frame_info *info)
+{
+    static const char *const forms[] = {"int8", "qsgd", "topk:bits=1", "onebit", "topk:bits=2"}; /* from 3 on: 2 */
+
+    for (size_t i = 0; info->n && !info->block && i < COUNT(forms); i++)
+        if (strncmp(info->codec, forms[i], strlen(forms[i])) == 0)
+            return i < 3 ? 1 : 2;
+    return 0;
+}
+
 size_t scratch_words(const codec_case *c, size_t n)
 {
     size_t block = block_of(c->text), unit = block && block < n ? block : n;

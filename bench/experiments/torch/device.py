@@ -7,6 +7,7 @@ the kernels: that tests them, and says nothing of their speed.
 """
 import argparse
 
+CODES = ("natural", "natural:bits=9", "qsgd", "qsgd:bits=4", "onebit")
 MODELS = {"resnet50": (25_557_032, 161), "gpt2": (124_439_808, 148)}  # values, tensors
 
 
@@ -16,6 +17,8 @@ def options() -> argparse.ArgumentParser:
     found.add_argument("--values", type=int, default=1 << 26, help="of the tensor that sweeps go over")
     found.add_argument("--rounds", type=int, default=20, help="of each measurement, whose median is shown")
     found.add_argument("--codec", default="3lc", help="of 3-value symbols")
+    found.add_argument("--codes", nargs="*", choices=CODES, default=list(CODES),
+                       help="other codecs whose sweeps are measured")
     found.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS), help="whose steps are measured")
     return found
 
@@ -27,7 +30,7 @@ import statistics  # noqa: E402
 import sys  # noqa: E402
 import time  # noqa: E402
 from pathlib import Path  # noqa: E402
-from typing import Any, Callable, Dict, List  # noqa: E402
+from typing import Any, Callable, Dict, List, Optional  # noqa: E402
 
 import torch  # noqa: E402
 
@@ -36,6 +39,9 @@ import threelc  # noqa: E402
 from threelc import exchange  # noqa: E402
 from threelc.torch._common.device import OnDevice  # noqa: E402
 from threelc.torch.kernels.choice import OPERATIONS, quantized, sweeps_for  # noqa: E402
+from threelc.torch.kernels.code_choice import OPERATIONS as CODE_OPERATIONS  # noqa: E402
+from threelc.torch.kernels.code_choice import WORDS, code_sweeps_for, coded  # noqa: E402
+from threelc.torch.kernels.codes import Codes  # noqa: E402
 from threelc.torch.kernels.operations import bits_of  # noqa: E402
 from threelc.torch.kernels.quantizer import Quantizer  # noqa: E402
 from threelc.quartic import block_count  # noqa: E402
@@ -98,7 +104,7 @@ def sweep_rows(o: Any, device: torch.device, dtype: torch.dtype, clock: Clock) -
 
     def row(what: str, how: str, per_value: float, taken: float) -> None:
         rate = per_value * n / taken
-        print(f"{str(dtype)[6:]:9} {what:12} {how:11} {1e3 * taken:9.3f} {per_value:8.2f} {rate / 1e9:8.1f} "
+        print(f"{str(dtype)[6:]:9} {what:22} {how:11} {1e3 * taken:9.3f} {per_value:8.2f} {rate / 1e9:8.1f} "
               f"{rate / copy:7.2f}", flush=True)
 
     row("copy", "torch", 2 * size, seconds)
@@ -117,6 +123,50 @@ def sweep_rows(o: Any, device: torch.device, dtype: torch.dtype, clock: Clock) -
         row("decode", how, 0.2 + size, clock(lambda: sweeps.decode(quartic, there, quantizer.block, out)))
 
 
+def check_codes(sweeps: Any, name: str, codes: Codes, residual: Optional[torch.Tensor], gradient: torch.Tensor) -> None:
+    """The same of codes."""
+    n, what = len(gradient), f"{name}, {codes.codec}, {gradient.dtype}"
+    scalars, payload, rest = coded(sweeps, codes, residual, gradient, WORDS)
+    wanted = None if residual is None else residual.cpu()
+    context = threelc.Context(n, codes.codec, gradient.dtype, residual=wanted, seed=WORDS.seed)
+    frame = context.compress(gradient.cpu())
+    require(codes.frame(payload.cpu(), scalars, n, gradient.dtype) == frame, f"{what}: frame")
+    require(rest is None or wanted is None or torch.equal(bits_of(rest.cpu()), bits_of(wanted)), f"{what}: residual")
+    out = torch.empty_like(gradient)
+    sweeps.decode(codes, codes.planes(payload, n), codes.read(payload, n, frame[:threelc.peek(frame).header_size]), out)
+    values = threelc.decompress(frame, torch.empty(n, dtype=gradient.dtype))
+    require(torch.equal(bits_of(out.cpu()), bits_of(values)), f"{what}: decoded values")
+
+
+def code_rows(o: Any, device: torch.device, dtype: torch.dtype, clock: Clock) -> None:
+    """A row for each sweep of codes; that of onebit has a residual, as in a training."""
+    n = o.values
+    torch.manual_seed(1)
+    kept, gradient = torch.randn(n, device=device), torch.randn(n, device=device).to(dtype)
+    for codec in o.codes:
+        codes = Codes.of(codec)
+        assert codes is not None
+        residual = kept if codes.name == "onebit" else None
+        size, more, sent = gradient.element_size(), 0 if residual is None else 4, codes.size(n) / n
+        chosen = code_sweeps_for(device, dtype, codes.name)
+        for how, sweeps in {"triton": chosen, "operations": CODE_OPERATIONS}.items():
+            if how == "triton" and chosen is CODE_OPERATIONS:
+                continue  # sweep_rows() has said so
+            check_codes(sweeps, how, codes, residual, gradient)
+            found = torch.zeros(codes.measured(n), dtype=codes.measured_dtype, device=device)
+            scalars, payload, rest = coded(sweeps, codes, residual, gradient, WORDS)
+            there, out = torch.tensor(scalars, device=device), torch.empty_like(gradient)
+            planes, clipped = codes.planes(payload, n), torch.zeros(1, dtype=torch.int32, device=device)
+            for what, per_value, call in (
+                    ("measure", size + more, lambda: sweeps.measure(codes, residual, gradient, found)),
+                    ("encode", size + 2 * more + sent,
+                     lambda: sweeps.encode(codes, residual, gradient, there, WORDS, rest, planes, clipped)),
+                    ("decode", sent + size, lambda: sweeps.decode(codes, planes, there, out))):
+                taken = clock(call)
+                print(f"{str(dtype)[6:]:9} {codec + ' ' + what:22} {how:11} {1e3 * taken:9.3f} {per_value:8.2f} "
+                      f"{per_value * n / taken / 1e9:8.1f}", flush=True)
+
+
 def step_row(o: Any, device: torch.device, model: str, clock: Clock) -> None:
     """A step of one rank with equally large tensors, no network: frames made and taken, on the device and on the
     host. The results are the same."""
@@ -133,7 +183,7 @@ def step_row(o: Any, device: torch.device, model: str, clock: Clock) -> None:
         if way == "device":
             quantizer = Quantizer.of(o.codec)
             assert quantizer is not None
-            on_device = OnDevice(allreduce, quantizer, residuals, device)
+            on_device = OnDevice(allreduce, quantizer, dict(residuals), device)
 
             def step() -> None:
                 on_device.pull([allreduce.reduce(on_device.push(gradients, 1.0)[0:1])], out)
@@ -154,10 +204,11 @@ def main(o: Any) -> None:
     device = torch.device(o.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "Triton's interpreter or torch on the CPU"
     print(f"{name}, PyTorch {torch.__version__}, {o.codec}, {o.values} values, median of {o.rounds}")
-    print(f"{'dtype':9} {'sweep':12} {'by':11} {'ms':>9} {'B/value':>8} {'GB/s':>8} {'of copy':>7}")
+    print(f"{'dtype':9} {'sweep':22} {'by':11} {'ms':>9} {'B/value':>8} {'GB/s':>8} {'of copy':>7}")
     clock = Clock(device, o.rounds)
     for dtype in (torch.float32, torch.bfloat16):
         sweep_rows(o, device, dtype, clock)
+        code_rows(o, device, dtype, clock)
     for model in o.models:
         step_row(o, device, model, clock)
 

@@ -37,7 +37,8 @@ tlc_status tlc_pushing_part(const tlc_pushing *p, size_t i, tlc_part *part)
     const tlc_part ours = {.tensor = found->tensor,
                            .first = found->first,
                            .n = found->n,
-                           .residual = s->residual[index]};
+                           .residual = s->residual[index],
+                           .seed = s->ctx[p->open[i]]->seed};
     tlc_export(part, &ours, sizeof ours);
     return TLC_OK;
 }

@@ -20,6 +20,7 @@ decompress, decompress_add  decode a frame into an array, or add it up; decompre
 inspect, peek, mask         what a frame says of itself (FrameInfo); SBC's momentum masking
 codecs, codec_bound         the list of codecs (CodecEntry, CodecParameter, EntryKind); the largest frame of a codec
 compress_quartic            frames of symbols that were found elsewhere, as on a GPU; decompress_quartic: the reverse
+compress_payload            frames of payloads that were made elsewhere
 DType, Isa                  what values are; the instructions that kernels use
 
 threelc.delta               lossless deltas of weights: compress, apply, inspect, digest
@@ -58,11 +59,12 @@ from .codec_strings import codec_bound, codecs
 from .context import Context
 from .frames import FrameInfo as FrameInfo
 from .frames import decompress, decompress_add, decompress_add_many, inspect, mask, peek
-from .quartic import compress_quartic, decompress_quartic
+from .quartic import compress_payload, compress_quartic, decompress_quartic
 
 # What help(threelc) describes at length. The classes below are public, too; each has a help of its own.
-__all__ = ["Context", "DType", "__version__", "codec_bound", "codecs", "compress_quartic", "decompress",
-           "decompress_add", "decompress_add_many", "decompress_quartic", "delta", "inspect", "mask", "peek", "weights"]
+__all__ = ["Context", "DType", "__version__", "codec_bound", "codecs", "compress_payload", "compress_quartic",
+           "decompress", "decompress_add", "decompress_add_many", "decompress_quartic", "delta", "inspect", "mask",
+           "peek", "weights"]
 
 _OTHERS = (BaseError, CapacityError, CodecEntry, CodecParameter, CorruptError, EntryKind, Error, FrameInfo, Isa,
            NoMemoryError, NonFiniteError, OrderError, ParameterError, SizeError, Status, StepError, UnsupportedError)

@@ -249,7 +249,7 @@ class ExchangeStats(Structure):
 
 class Part(Structure):
     _fields_ = [("struct_size", c_size_t), ("tensor", c_size_t), ("first", c_size_t), ("n", c_size_t),
-                ("mean", c_void_p), ("residual", c_void_p)]
+                ("mean", c_void_p), ("residual", c_void_p), ("seed", c_uint64)]
 
 
 class QuarticParams(Structure):
@@ -359,6 +359,8 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_weights_follows": (_status, POINTER(WeightsInfo), POINTER(WeightsHeard), c_char_p, c_size_t),
     "tlc_quartic_scratch": (c_size_t, c_char_p, c_size_t),
     "tlc_compress_quartic": (_status, c_void_p, c_size_t, _values, c_size_t, POINTER(QuarticParams), c_void_p, c_size_t,
+                             _size_out),
+    "tlc_compress_payload": (_status, c_void_p, c_size_t, _values, c_size_t, POINTER(QuarticParams), c_void_p, c_size_t,
                              _size_out),
     "tlc_decompress_quartic": (_status, c_void_p, c_size_t, c_size_t, c_void_p, c_size_t, _values, c_size_t,
                                POINTER(DecodeOptions)),

@@ -2,6 +2,7 @@
 """Frames of values that are quantized and decoded elsewhere, as on a GPU."""
 from __future__ import annotations
 
+import math
 from ctypes import addressof, byref, c_float, c_size_t, c_uint64, sizeof
 from typing import Any, List, Sequence, Tuple
 
@@ -10,6 +11,9 @@ from ._arrays import DTypeLike, dtype_of, octets
 from ._library import check, coded, count, lib, listed, message_of, real
 from .codec_strings import check_codec, codec_bound, quantizer_of
 from .frames import peek, run_decoder
+
+MOST_SCALARS = 2  # in a header
+MOST_HEADER = 4 + 10 + 5 + 4 * MOST_SCALARS + 4  # bytes of a header and a checksum
 
 
 def block_count(n: int, block: int) -> int:
@@ -37,19 +41,53 @@ def compress_quartic(quartic: Any, scales: Sequence[float], n: int, codec: str =
     check_codec(codec)
     source, n = octets(quartic, "quartic"), count(n, "n")
     block = int(quantizer_of(codec)[1].get("block", 0))
-    scales = [real(scale, "a scale") for scale in listed(scales, None, "scales", "numbers")]
-    if len(scales) != block_count(n, block):
-        raise ValueError(f"{block_count(n, block)} scales are needed, not {len(scales)}")
-    parameters = _c.QuarticParams(struct_size=sizeof(_c.QuarticParams), codec=coded(codec, "codec"),
-                                  dtype=dtype_of(dtype), checksum=int(checksum))
+    floats = _floats(scales, "scales")
+    if len(floats) != block_count(n, block):
+        raise ValueError(f"{block_count(n, block)} scales are needed, not {len(floats)}")
+    parameters = _parameters(codec, dtype, checksum)
     scratch = (c_uint64 * -(-lib.tlc_quartic_scratch(parameters.codec, n) // 8))()
     if len(scratch):
         parameters.scratch = addressof(scratch)
-    frame, written = bytearray(codec_bound(codec, n, dtype)), c_size_t()
+    return _framed(lib.tlc_compress_quartic, source, floats, n, parameters, codec_bound(codec, n, dtype))
+
+
+def compress_payload(payload: Any, n: int, codec: str, scalars: Sequence[float] = (), *, dtype: DTypeLike = "f32",
+                     checksum: bool = False) -> bytes:
+    """The frame of a payload of n values: the one that Context.compress makes of values, if it makes this payload.
+
+    payload:   as src/docs/format.md draws it, with blocks the table and all payloads; in a frame what follows
+               header_size of inspect(). It is checked as decompress() does it: CorruptError.
+    codec:     that ends with its quantizer: "natural", "qsgd:bits=4", "onebit:block=4096", "topk:p=0.01" and so on.
+    scalars:   of an unblocked frame, the numbers before its payload: the largest magnitude of int8 and qsgd, the two
+               means of onebit, the magnitudes of topk.
+    dtype:     of the values before.
+    """
+    check_codec(codec)
+    source, n = octets(payload, "payload"), count(n, "n")
+    floats = _floats(scalars, "scalars")
+    if len(floats) < MOST_SCALARS:
+        floats = (c_float * MOST_SCALARS)(*floats, *[math.nan] * (MOST_SCALARS - len(floats)))  # refused where needed
+    return _framed(lib.tlc_compress_payload, source, floats, n, _parameters(codec, dtype, checksum),
+                   source.size + MOST_HEADER)
+
+
+def _floats(numbers: Sequence[float], name: str) -> Any:
+    """The array of C."""
+    found = [real(number, f"one of {name}") for number in listed(numbers, None, name, "numbers")]
+    return (c_float * len(found))(*found)
+
+
+def _parameters(codec: str, dtype: DTypeLike, checksum: bool) -> _c.QuarticParams:
+    return _c.QuarticParams(struct_size=sizeof(_c.QuarticParams), codec=coded(codec, "codec"), dtype=dtype_of(dtype),
+                            checksum=int(checksum))
+
+
+def _framed(function: Any, source: Any, floats: Any, n: int, parameters: _c.QuarticParams, room: int) -> bytes:
+    frame, written = bytearray(room), c_size_t()
     target = octets(frame, "frame", writable=True)
     message = message_of(parameters)
-    check(lib.tlc_compress_quartic(source.address, source.size, (c_float * len(scales))(*scales), n, byref(parameters),
-                                   target.address, target.size, byref(written)), message.value)
+    check(function(source.address, source.size, floats, n, byref(parameters), target.address, target.size,
+                   byref(written)), message.value)
     return bytes(memoryview(frame)[:written.value])
 
 

@@ -162,6 +162,8 @@ class Part:
     """n floats: mean or sum of the pushes, from reduce until the next reduce; empty for pushed parts"""
     residual: Optional[memoryview]
     """n floats: what answers, or pushes, did not send yet. None: the codec keeps no residual"""
+    seed: int
+    """of pushed parts: of the random words of their frames, whose step is that of the object; else 0"""
 
 
 def outcome_of(found: _c.Outcome) -> Outcome:
@@ -302,7 +304,7 @@ class ExchangeObject(CObject):
                 self._check(self._function(one)(self._handle, i, byref(part)))
                 mean = borrowed(part.mean, 4 * part.n, self, "f")
                 residual = None if part.residual is None else borrowed(part.residual, 4 * part.n, self, "f")
-                found.append(Part(part.tensor, part.first, part.n, mean, residual))
+                found.append(Part(part.tensor, part.first, part.n, mean, residual, part.seed))
             return found
 
     def _tensor(self, tensor: Union[None, int, str]) -> int:

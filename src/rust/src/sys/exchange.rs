@@ -79,6 +79,7 @@ c_structs! {
         n: usize,
         mean: *const f32,
         residual: *const f32,
+        seed: u64,
     }
     struct tlc_push_info {
         struct_size: usize,

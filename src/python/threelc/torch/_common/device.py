@@ -1,25 +1,30 @@
 # SPDX-License-Identifier: MIT
-"""3-value quantization where the gradients are.
+"""Quantization where the gradients are: 3-value symbols, and the codes of natural, qsgd and onebit.
 
-Accumulation, quantization, residual and quartic packing run there, and 1.6 bits a value come to the host, where frames
-are finished. Answers go back in 1.6 bits a value, too, and are decoded there.
+Accumulation, quantization, residual and packing run there, and as quartic bytes (1.6 bits a value) or codes they come
+to the host, where frames are finished. Answers go back as such bytes, too, and are decoded there.
 """
 from __future__ import annotations
 
 import math
 from contextlib import contextmanager
-from itertools import chain
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Sequence, Tuple, Union
+from ctypes import memmove
+from itertools import chain, islice
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
 from ... import exchange
+from ..._arrays import octets
 from ..._errors import Status, StepError
 from ...codec_strings import quantizer_of
 from ...frames import decompress, peek
-from ...quartic import block_count, compress_quartic, decompress_quartic, quartic_bytes
+from ...quartic import decompress_quartic, quartic_bytes
 from ..kernels.choice import sweeps_for
+from ..kernels.code_choice import code_sweeps_for
+from ..kernels.codes import Codes, Words
 from ..kernels.quantizer import Quantizer
+from ..kernels.ways import way_of
 from .arguments import one_of
 from .runners import nothing
 
@@ -60,16 +65,19 @@ class OnDevice:
     fails, it puts there what comes back, and pull() adds it to those of the device.
     """
 
-    def __init__(self, pushing: Union[exchange.AllReduce, exchange.Worker], quantizer: Quantizer,
-                 host: Dict[int, torch.Tensor], device: torch.device) -> None:
-        """host: the residuals of the object, by index of the tensor. Those on the device begin with their values."""
+    def __init__(self, pushing: Union[exchange.AllReduce, exchange.Worker], quantizer: Union[Quantizer, Codes],
+                 host: Mapping[int, Optional[torch.Tensor]], device: torch.device) -> None:
+        """host: the residuals of the object, by index of the tensor; None: it keeps none. Those on the device begin
+        with their values."""
         self._object = pushing
         self._quantizer = quantizer
-        self._host = host
+        self._ours = set(host)
+        self._host = {i: residual for i, residual in host.items() if residual is not None}
         self._device = device
         self._parts: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pushed_parts()]
+        self._seeds = {(p.tensor, p.first, p.n): p.seed for p in pushing.pushed_parts()}
         self._pulled: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pulled_parts()]
-        self.residuals = {i: torch.zeros(len(residual), device=device) for i, residual in host.items()}
+        self.residuals = {i: torch.zeros(len(residual), device=device) for i, residual in self._host.items()}
         self._is_away = True
         self.from_host()
 
@@ -105,51 +113,42 @@ class OnDevice:
 
     def push(self, gradients: Sequence[torch.Tensor], weight: float) -> List[memoryview]:
         """The object's push of gradients on the device."""
-        if not self.residuals:  # as in steps of floats
+        if not self._ours:  # as in steps of floats
             return self._object.push([gradient.cpu() for gradient in gradients], weight)
-        sweeps, block = sweeps_for(self._device, gradients[0].dtype), self._quantizer.block
-        ours = [part for part in self._parts if part[0] in self.residuals]
-        blocks = [block_count(n, block) for _, _, n in ours]
-        values = [(self.residuals[i][first:first + n], gradients[i].view(-1)[first:first + n]) for i, first, n in ours]
-        maxima = torch.zeros(sum(blocks), device=self._device)
-        for (residual, gradient), found in zip(values, maxima.split(blocks)):
-            sweeps.maxima(residual, gradient, block, found)
-        scales = self._quantizer.scales(maxima.tolist())
-        if not all(map(math.isfinite, scales)):
-            return self._push_nothing(gradients, ours, blocks, scales, weight)
+        way = way_of(self._quantizer, self._device, gradients[0].dtype)
+        ours = [part for part in self._parts if part[0] in self._ours]
+        values = [(_part_of(self.residuals, part), gradients[part[0]].view(-1)[part[1]:part[1] + part[2]])
+                  for part in ours]
+        counts = [way.measured(n) for _, _, n in ours]
+        found = torch.zeros(sum(counts), dtype=way.measured_dtype, device=self._device)
+        for tensors, piece in zip(values, found.split(counts)):
+            way.measure(*tensors, piece)
+        numbers = iter(found.tolist())
+        scalars = [way.scalars(list(islice(numbers, count)), n) for count, (_, _, n) in zip(counts, ours)]
+        if not all(map(math.isfinite, chain(*scalars))):
+            return self._push_nothing(gradients, ours, scalars, weight)
         rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
-        sizes = [quartic_bytes(n, block) for _, _, n in ours]
-        quartic = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
-        on_device = torch.tensor(scales, dtype=torch.float32, device=self._device)
-        for (i, first, n), tensors, scale, piece in zip(ours, values, on_device.split(blocks), quartic.split(sizes)):
-            sweeps.quantize(*tensors, block, scale, rest[i][first:first + n], piece)
-        frames = self._frames(_pinned(quartic).split(sizes), ours, blocks, scales)
-        others = [None if i in self.residuals else gradient.cpu() for i, gradient in enumerate(gradients)]
+        sizes = [way.size(n) for _, _, n in ours]
+        made = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
+        on_device = torch.tensor(list(chain(*scalars)), dtype=torch.float32, device=self._device)
+        for part, tensors, scalar, piece in zip(ours, values, on_device.split(list(map(len, scalars))),
+                                                made.split(sizes)):
+            way.encode(*tensors, scalar, Words(self._seeds[part], self._object.step), _part_of(rest, part), piece)
+        frames = {part: way.frame(piece, scalar, part[2], self._object.config.dtype)
+                  for part, piece, scalar in zip(ours, _pinned(made).split(sizes), scalars)}
+        others = [None if i in self._ours else gradient.cpu() for i, gradient in enumerate(gradients)]
         messages = self._object.push_frames(others, [frames.get(part) for part in self._parts], weight)
         if self._object.outcome().cause == Status.OK:
             for i, residual in self.residuals.items():
                 residual.data = rest[i]
         return messages
 
-    def _frames(self, quartic: Sequence[torch.Tensor], parts: Sequence[Tuple[int, int, int]], blocks: Sequence[int],
-                scales: Sequence[float]) -> Dict[Tuple[int, int, int], bytes]:
-        frames, at = {}, 0
-        for part, piece, count in zip(parts, quartic, blocks):
-            frames[part] = compress_quartic(piece, scales[at:at + count], part[2], self._quantizer.codec,
-                                            dtype=self._object.config.dtype)
-            at += count
-        return frames
-
     def _push_nothing(self, gradients: Sequence[torch.Tensor], parts: Sequence[Tuple[int, int, int]],
-                      blocks: Sequence[int], scales: Sequence[float], weight: float) -> List[memoryview]:
+                      scalars: Sequence[Sequence[float]], weight: float) -> List[memoryview]:
         """A value is not finite. The object finds that itself, and tells all."""
-        bad, at = set(), 0
-        for (i, _, _), count in zip(parts, blocks):
-            if not all(map(math.isfinite, scales[at:at + count])):
-                bad.add(i)
-            at += count
+        bad = {i for (i, _, _), found in zip(parts, scalars) if not all(map(math.isfinite, found))}
         found: List[Any] = [
-            torch.full_like(gradient, math.nan if i in bad else 0.0, device="cpu") if i in self.residuals else
+            torch.full_like(gradient, math.nan if i in bad else 0.0, device="cpu") if i in self._ours else
             gradient.cpu() for i, gradient in enumerate(gradients)]
         return self._object.push(found, weight)
 
@@ -178,17 +177,23 @@ class OnDevice:
             raise failure
 
     def _decode(self, frames: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
-        """frames: of all pulled parts; None: its step failed. Other owners may have other codecs: what has no 3-value
-        symbols, the host decodes."""
+        """frames: of all pulled parts; None: its step failed. Other owners may have other codecs: what has no kernels,
+        the host decodes."""
         answers = []  # frame, where it goes, values of a block
+        coded = []  # frame, where it goes, codec
         for (i, first, n), frame in zip(self._pulled, frames):
             if frame is None:
                 continue
             target, info = out[i].view(-1)[first:first + n], peek(frame)
             if quantizer_of(info.codec)[0] in ("ternary", "stochastic-ternary"):
                 answers.append((frame, target, info.block))
-            else:
+                continue
+            codes = Codes.of(info.codec)
+            if codes is None:
                 target.copy_(decompress(frame, torch.empty_like(target, device="cpu")))
+            else:
+                coded.append((frame, target, codes))
+        self._decode_codes(coded)
         if not answers:
             return
         sizes = [quartic_bytes(len(target), block) for _, target, block in answers]
@@ -199,6 +204,24 @@ class OnDevice:
         for (_, target, block), piece, scale in zip(answers, host.to(self._device).split(sizes),
                                                     there.split([len(found) for found in scales])):
             sweeps_for(self._device, target.dtype).decode(piece, scale, block, target)
+
+    def _decode_codes(self, answers: Sequence[Tuple[Any, torch.Tensor, Codes]]) -> None:
+        sizes = [codes.size(len(target)) for _, target, codes in answers]
+        host = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=self._device.type == "cuda")
+        headers = []
+        for (frame, _, _), piece in zip(answers, host.split(sizes)):
+            size = peek(frame).header_size
+            headers.append(bytes(frame[:size]))
+            memmove(piece.data_ptr(), octets(frame, "frame").address + size, len(piece))
+        for (_, target, codes), header, piece in zip(answers, headers, host.to(self._device).split(sizes)):
+            n = len(target)
+            code_sweeps_for(self._device, target.dtype, codes.name).decode(
+                codes, codes.planes(piece, n), codes.read(piece, n, header), target)
+
+
+def _part_of(tensors: Dict[int, torch.Tensor], part: Tuple[int, int, int]) -> Optional[torch.Tensor]:
+    tensor, first, n = part
+    return tensors[tensor][first:first + n] if tensor in tensors else None
 
 
 def _pinned(tensor: torch.Tensor) -> torch.Tensor:

@@ -19,7 +19,7 @@ from ... import exchange
 from ..._arrays import dtype_of
 from ..._c import DType
 from ...codec_strings import check_codec
-from ..kernels.quantizer import Quantizer
+from ..kernels.ways import quantizer_for
 from .device import OnDevice
 from .histories import compare_histories
 from .module import copied
@@ -140,7 +140,7 @@ class Group:
                  residuals: Optional[Dict[str, torch.Tensor]], raw: Sequence[str] = (),
                  device: Optional[torch.device] = None, called: Optional[Sequence[str]] = None) -> None:
         """residuals: where what was not sent is kept, by name; filled up with zeros. None: the codec keeps none. raw:
-        the names of those that go as floats. device: where gradients are quantized, if the codec has 3-value symbols.
+        the names of those that go as floats. device: where gradients are quantized, if kernels do the codec.
         None: on the host. called: other names in messages and states, as those of a state before this one."""
         self.names: Tuple[str, ...] = tuple(names)
         self.sizes: Tuple[int, ...] = tuple(sizes)
@@ -159,8 +159,8 @@ class Group:
                 continue
             if residuals is not None:
                 self._host[i] = residuals.setdefault(name, torch.zeros(n))
-                if n >= config.min_n:
-                    self._quantizable[i] = name
+            if n >= config.min_n:
+                self._quantizable[i] = name
             tensors.append(exchange.Tensor(word, n, residual=self._host.get(i)))
         self.allreduce = exchange.AllReduce(config, rank, tensors)
         self._compared = False  # with other ranks, before the first step
@@ -172,15 +172,17 @@ class Group:
         return self._on_device is not None
 
     def _choose_place(self, codec: str) -> None:
-        quantizer = Quantizer.of(codec) if self._quantizable else None
+        quantizer = None if self._device is None else quantizer_for(codec, self._device)
         self._on_device = None
         residuals = self._host
-        if quantizer is not None and self._device is not None:
-            host = {i: self._host[i] for i in self._quantizable}
-            self._on_device = OnDevice(self.allreduce, quantizer, host, self._device)
+        # what the object keeps for itself, as with `reserve`, would be missing on the device
+        hidden = {part.tensor for part in self.allreduce.pushed_parts() if part.residual is not None} - set(self._host)
+        ours = [i for i in self._quantizable if i not in hidden]
+        if quantizer is not None and self._device is not None and ours:
+            self._on_device = OnDevice(self.allreduce, quantizer, {i: self._host.get(i) for i in ours}, self._device)
             residuals = self._on_device.residuals
-        for i, name in self._quantizable.items():
-            if self._residuals is not None:
+        if self._residuals is not None:
+            for i, name in self._quantizable.items():
                 self._residuals[name] = residuals[i]
 
     def run(self, transport: Transport, gradients: Optional[Sequence[torch.Tensor]], out: Sequence[torch.Tensor],

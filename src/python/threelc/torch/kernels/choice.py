@@ -57,12 +57,12 @@ def quantized(sweeps: Sweeps, quantizer: Quantizer, residual: torch.Tensor,
 
 def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype) -> bool:
     """Whether frames, residuals and decoded values are those of the C library, and what is not finite is found."""
-    return all(all(_same(sweeps, codec, *tensors, device) for tensors in _tensors(dtype)) and
+    return all(all(_same(sweeps, codec, *tensors, device) for tensors in tensors_of(dtype)) and
                all(_finds(sweeps, codec, value, device, dtype) for value in (math.nan, math.inf, -math.inf))
                for codec in CODECS)
 
 
-def _tensors(dtype: torch.dtype) -> Iterator[Tuple[torch.Tensor, torch.Tensor]]:
+def tensors_of(dtype: torch.dtype) -> Iterator[Tuple[torch.Tensor, torch.Tensor]]:
     """Residuals and gradients. Bits of subnormals are drawn as integers, as this thread may flush them to 0."""
     generator = torch.Generator().manual_seed(1)
 

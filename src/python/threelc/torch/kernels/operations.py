@@ -5,12 +5,12 @@ All operations are those of the C library, in the same order and precision, so t
 """
 from __future__ import annotations
 
-from typing import Iterator
+from typing import Iterator, Optional
 
 import torch
 
 
-def _rows(x: torch.Tensor, block: int) -> Iterator[torch.Tensor]:
+def rows_of(x: torch.Tensor, block: int) -> Iterator[torch.Tensor]:
     """Views of the blocks as rows: those that are whole, then the last one."""
     n = len(x)
     block = block or n
@@ -21,13 +21,18 @@ def _rows(x: torch.Tensor, block: int) -> Iterator[torch.Tensor]:
         yield x[whole:].view(1, -1)
 
 
-def maxima(residual: torch.Tensor, gradient: torch.Tensor, block: int, found: torch.Tensor) -> None:
+def summed(residual: Optional[torch.Tensor], gradient: torch.Tensor) -> torch.Tensor:
+    """residual + gradient, new; residual None: the gradient."""
+    return gradient.to(torch.float32, copy=True) if residual is None else residual + gradient
+
+
+def maxima(residual: Optional[torch.Tensor], gradient: torch.Tensor, block: int, found: torch.Tensor) -> None:
     """The largest magnitude of residual + gradient in each block; NaN if there is one.
 
-    residual: n values, float32. gradient: n values, float32, float16 or bfloat16. block: values of a block; 0: all n.
-    found: where the magnitudes go, ceil(n / block) values, float32, which are 0."""
+    residual: n values, float32; None: 0. gradient: n values, float32, float16 or bfloat16. block: values of a block;
+    0: all n. found: where the magnitudes go, ceil(n / block) values, float32, which are 0."""
     at = 0
-    for rows in _rows(residual + gradient, block):
+    for rows in rows_of(summed(residual, gradient), block):
         found[at:at + len(rows)] = rows.abs_().amax(1)
         at += len(rows)
 
@@ -40,7 +45,7 @@ def quantize(residual: torch.Tensor, gradient: torch.Tensor, block: int, scales:
     symbols * scale. quartic: the bytes of each block, ceil(values / 5) of them."""
     torch.add(residual, gradient, out=rest)
     at = end = 0
-    for rows in _rows(rest, block):
+    for rows in rows_of(rest, block):
         scale = scales[at:at + len(rows)].unsqueeze(1)
         at += len(rows)
         threshold = scale / 2
@@ -73,7 +78,7 @@ def decode(quartic: torch.Tensor, scales: torch.Tensor, block: int, out: torch.T
     bits = bits_of(scales.to(out.dtype)).unsqueeze(1)
     powers = torch.tensor([81, 27, 9, 3, 1], dtype=torch.uint8, device=quartic.device).view(1, 5, 1)
     at = end = 0
-    for rows in _rows(bits_of(out), block):
+    for rows in rows_of(bits_of(out), block):
         count, n = rows.shape
         length = -(-n // 5)
         packed = quartic[end:end + count * length].view(count, 1, length)

@@ -17,7 +17,7 @@ the device.
 """
 from __future__ import annotations
 
-from typing import Any, Tuple
+from typing import Any, Optional, Tuple
 
 import torch
 import triton
@@ -30,11 +30,15 @@ QUARTIC_TILE = 1024  # bytes of a program that quantizes: five values each
 
 
 @triton.jit
-def _sum(residual, gradient, at, there):
+def summed(residual, gradient, at, there):
+    """residual + gradient; residual None: the gradient."""
     g = tl.load(gradient + at, mask=there, other=0)
     if g.dtype == tl.int16:  # bits of bfloat16: the conversion of Triton's interpreter loses subnormals
         g = (g.to(tl.int32) << 16).to(tl.float32, bitcast=True)
-    return tl.load(residual + at, mask=there, other=0) + g.to(tl.float32)
+    x = g.to(tl.float32)
+    if residual is not None:
+        x = tl.load(residual + at, mask=there, other=0) + x
+    return x
 
 
 @triton.jit(do_not_specialize=["residual", "gradient", "found", "n", "block"])
@@ -48,7 +52,7 @@ def _maxima(residual, gradient, found, n, block, ROWS: tl.constexpr, COLUMNS: tl
     column = program % tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
     at = rows[:, None] * block + column
     there = (column < block) & (at < n)
-    largest = tl.max(_sum(residual, gradient, at, there).to(tl.int32, bitcast=True) & 0x7fffffff, axis=1)
+    largest = tl.max(summed(residual, gradient, at, there).to(tl.int32, bitcast=True) & 0x7fffffff, axis=1)
     tl.atomic_max(found + rows, largest, mask=rows * block < n, sem="relaxed")
 
 
@@ -70,7 +74,7 @@ def _quantize(residual, gradient, scales, rest, quartic, n, block, ROWS: tl.cons
         index = part * length + column
         there = (column < length) & (index < values)
         at = row * block + index
-        x = _sum(residual, gradient, at, there)
+        x = summed(residual, gradient, at, there)
         up = x > threshold
         down = x < -threshold
         tl.store(rest + at, tl.where(up, x - scale, tl.where(down, x + scale, x)), mask=there)
@@ -101,34 +105,36 @@ def _decode(quartic, scales, out, n, block, ROWS: tl.constexpr, COLUMNS: tl.cons
         tl.store(out + row * block + index, value, mask=(column < length) & (index < values))
 
 
-def _launch(kernel: Any, tensors: Tuple[torch.Tensor, ...], n: int, block: int, per_item: int, tile: int) -> None:
-    """tile: items of a program: values, or bytes of per_item values each. Small blocks share one."""
+def launch(kernel: Any, arguments: Tuple[Any, ...], n: int, block: int, per_item: int, tile: int, least: int = 1,
+           **constants: Any) -> None:
+    """arguments: the first is a tensor, or None and the second is one. tile: items of a program: values, or bytes of
+    per_item values each. Small blocks share one; least: items of each. constants: of the kernel."""
     if not n:
         return
     block = min(block or n, n)
     items = -(-block // per_item)
-    columns = min(triton.next_power_of_2(items), tile) if block < n else tile
+    columns = min(max(triton.next_power_of_2(items), least), tile) if block < n else tile
     rows = tile // columns
-    with torch.cuda.device_of(tensors[0]):
-        kernel[(-(-n // (rows * block)) * -(-items // columns),)](*tensors, n, block, ROWS=rows, COLUMNS=columns,
-                                                                  enable_fp_fusion=False)
+    with torch.cuda.device_of(arguments[1] if arguments[0] is None else arguments[0]):
+        kernel[(-(-n // (rows * block)) * -(-items // columns),)](*arguments, n, block, ROWS=rows, COLUMNS=columns,
+                                                                  enable_fp_fusion=False, **constants)
 
 
-def _loadable(gradient: torch.Tensor) -> torch.Tensor:
+def loadable(gradient: torch.Tensor) -> torch.Tensor:
     return gradient.view(torch.int16) if gradient.dtype == torch.bfloat16 else gradient
 
 
-def maxima(residual: torch.Tensor, gradient: torch.Tensor, block: int, found: torch.Tensor) -> None:
+def maxima(residual: Optional[torch.Tensor], gradient: torch.Tensor, block: int, found: torch.Tensor) -> None:
     """The same as in operations.py."""
-    _launch(_maxima, (residual, _loadable(gradient), found.view(torch.int32)), len(residual), block, 1, TILE)
+    launch(_maxima, (residual, loadable(gradient), found.view(torch.int32)), len(gradient), block, 1, TILE)
 
 
 def quantize(residual: torch.Tensor, gradient: torch.Tensor, block: int, scales: torch.Tensor, rest: torch.Tensor,
              quartic: torch.Tensor) -> None:
     """The same as in operations.py."""
-    _launch(_quantize, (residual, _loadable(gradient), scales, rest, quartic), len(residual), block, 5, QUARTIC_TILE)
+    launch(_quantize, (residual, loadable(gradient), scales, rest, quartic), len(residual), block, 5, QUARTIC_TILE)
 
 
 def decode(quartic: torch.Tensor, scales: torch.Tensor, block: int, out: torch.Tensor) -> None:
     """The same as in operations.py."""
-    _launch(_decode, (quartic, bits_of(scales.to(out.dtype)), bits_of(out)), len(out), block, 5, QUARTIC_TILE)
+    launch(_decode, (quartic, bits_of(scales.to(out.dtype)), bits_of(out)), len(out), block, 5, QUARTIC_TILE)

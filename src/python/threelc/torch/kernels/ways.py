@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: MIT
+"""How tensors on a device become frames, whatever the codec: what is measured of them, scalars, bytes, frames."""
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, List, Optional, Sequence, Union
+
+import torch
+
+from ...quartic import block_count, compress_quartic, quartic_bytes
+from .choice import sweeps_for
+from .code_choice import code_sweeps_for, encode
+from .codes import Codes, Words
+from .quantizer import Quantizer
+
+
+class TernaryWay:
+    """Of codecs of 3-value symbols, which keep residuals."""
+
+    def __init__(self, quantizer: Quantizer, device: torch.device, dtype: torch.dtype) -> None:
+        """dtype: of the gradients."""
+        self._quantizer = quantizer
+        self._sweeps = sweeps_for(device, dtype)
+        self.measured_dtype = torch.float32
+
+    def measured(self, n: int) -> int:
+        """How many numbers measure() finds for n values."""
+        return block_count(n, self._quantizer.block)
+
+    def measure(self, residual: Optional[torch.Tensor], gradient: torch.Tensor, found: torch.Tensor) -> None:
+        """found: zeros of measured_dtype."""
+        self._sweeps.maxima(residual, gradient, self._quantizer.block, found)
+
+    def scalars(self, measured: Sequence[float], n: int) -> List[float]:
+        """What values are encoded with. One is not finite if they cannot be sent."""
+        return self._quantizer.scales(measured)
+
+    def size(self, n: int) -> int:
+        """How many bytes encode() makes of n values."""
+        return quartic_bytes(n, self._quantizer.block)
+
+    def encode(self, residual: Optional[torch.Tensor], gradient: torch.Tensor, scalars: torch.Tensor, words: Words,
+               rest: Optional[torch.Tensor], made: torch.Tensor) -> None:
+        """made: the bytes. rest: what is not sent; None: there is no residual. words: for codecs that round at
+        random."""
+        assert residual is not None and rest is not None  # these codecs keep one
+        self._sweeps.quantize(residual, gradient, self._quantizer.block, scalars, rest, made)
+
+    def frame(self, made: torch.Tensor, scalars: Sequence[float], n: int, dtype: Any) -> bytes:
+        """made: the bytes, on the host. dtype: of the gradients."""
+        return compress_quartic(made, scalars, n, self._quantizer.codec, dtype=dtype)
+
+
+class CodesWay:
+    """The same of natural, qsgd and onebit."""
+
+    def __init__(self, codes: Codes, device: torch.device, dtype: torch.dtype) -> None:
+        self._codes = codes
+        self._sweeps = code_sweeps_for(device, dtype, codes.name)
+        self.measured_dtype, self.measured = codes.measured_dtype, codes.measured
+        self.scalars, self.size, self.frame = codes.scalars, codes.size, codes.frame
+
+    def measure(self, residual: Optional[torch.Tensor], gradient: torch.Tensor, found: torch.Tensor) -> None:
+        self._sweeps.measure(self._codes, residual, gradient, found)
+
+    def encode(self, residual: Optional[torch.Tensor], gradient: torch.Tensor, scalars: torch.Tensor, words: Words,
+               rest: Optional[torch.Tensor], made: torch.Tensor) -> None:
+        encode(self._sweeps, self._codes, residual, gradient, scalars, words, rest, made)
+
+
+def quantizer_for(codec: str, device: torch.device) -> Union[Quantizer, Codes, None]:
+    """None: only the C library does this codec, or only it has the binary64 that it needs."""
+    codes = Codes.of(codec)
+    if codes is not None and codes.measured_dtype == torch.float64 and device.type == "mps":
+        return None
+    return Quantizer.of(codec) or codes
+
+
+@lru_cache(maxsize=None)
+def way_of(quantizer: Union[Quantizer, Codes], device: torch.device, dtype: torch.dtype) -> Union[TernaryWay, CodesWay]:
+    """Compiles and checks kernels at the first call, as sweeps_for() does."""
+    if isinstance(quantizer, Quantizer):
+        return TernaryWay(quantizer, device, dtype)
+    return CodesWay(quantizer, device, dtype)
