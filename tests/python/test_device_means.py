@@ -17,6 +17,7 @@ from test_all_reduce import drawn
 from test_fsdp import sharded
 from threelc.torch._common import device
 from threelc.torch._common.transport import Transport
+from threelc.torch.kernels import ways
 
 STEPS = 12
 
@@ -39,7 +40,7 @@ def watched():
     with mock.patch.object(Transport, "all_to_all", all_to_all), \
             mock.patch.object(Transport, "all_gather", all_gather), \
             mock.patch.object(torch.Tensor, "cpu", torch.Tensor.clone), \
-            mock.patch.object(device, "compress_quartic", side_effect=device.compress_quartic) as compress, \
+            mock.patch.object(ways, "compress_quartic", side_effect=ways.compress_quartic) as compress, \
             mock.patch.object(device, "decompress_quartic", side_effect=device.decompress_quartic) as decompress, \
             warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -17,6 +17,7 @@ from test_sharded import Wide, adamw
 from threelc.torch._common import device
 from threelc.torch._common.groups import Clock
 from threelc.torch._owners.buckets import Bucket
+from threelc.torch.kernels import ways
 
 RANKS, STEPS = 3, 12
 SETTINGS = (
@@ -37,7 +38,7 @@ def counted():
     """Frames that are made of what a device quantized, and frames that it decodes. cpu() makes copies, as of what is on
     a GPU."""
     with mock.patch.object(torch.Tensor, "cpu", torch.Tensor.clone), \
-            mock.patch.object(device, "compress_quartic", side_effect=device.compress_quartic) as compress, \
+            mock.patch.object(ways, "compress_quartic", side_effect=ways.compress_quartic) as compress, \
             mock.patch.object(device, "decompress_quartic", side_effect=device.decompress_quartic) as decompress:
         yield lambda: (compress.call_count, decompress.call_count)
 
