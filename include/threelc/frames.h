@@ -60,6 +60,41 @@ TLC_API tlc_status tlc_decompress_quartic(const void *src, size_t len, size_t n,
 TLC_API tlc_status tlc_compress_payload(const void *payload, size_t len, const float *scalars, size_t n,
                                         const tlc_quartic_params *params, void *dst, size_t cap, size_t *written);
 
+/* The frame of some of n values that were chosen elsewhere, as on a GPU: the one that tlc_compress makes of all values,
+ * if it chooses these. positions: k of them; they rise. values: x of each, gradient and residual added.
+ * codec: of topk or sparse-binary (sbc): topk:p=0.01,bits=1+golomb and so on; there is no default. Or
+ * of random-sparse: then values are x / p. sparse-binary: the members of both sides come (tlc_sparse_binary_encode in
+ * threelc/stages.h), and the side is found whose mean is larger. dtype: of the gradients.
+ * sent: NULL, or room for k floats, which may be values: what each value decodes to; 0: it is not sent. x minus it is
+ * what is left.
+ * scratch: tlc_members_scratch bytes, with the alignment of malloc.
+ * dst: cap bytes, as many as tlc_codec_bound says, else TLC_ERR_CAPACITY. The bytes of dst after *written may be
+ * overwritten.
+ * TLC_ERR_PARAM: another codec; positions that do not rise, or are not below n; a value that is 0; more values than
+ * the codec sends of a tensor, or of a block. TLC_ERR_NONFINITE: a value is not finite. */
+typedef struct tlc_members_params {
+    size_t struct_size;
+    const char *codec;  /* there is no default */
+    tlc_dtype dtype;    /* of the gradients */
+    int checksum;       /* 1: the frame ends with a checksum */
+    void *scratch;      /* tlc_members_scratch bytes */
+    float *sent;        /* k floats, or NULL: what the values decode to */
+    char *message;      /* message_cap bytes: why the call failed; or NULL. As in tlc_decode_options */
+    size_t message_cap; /* bytes of message */
+} tlc_members_params;
+TLC_API tlc_status tlc_members_params_init(tlc_members_params *params, size_t struct_size);
+TLC_API size_t tlc_members_scratch(const char *codec, size_t n); /* 0: none is needed */
+TLC_API tlc_status tlc_compress_members(const uint64_t *positions, const float *values, size_t k, size_t n,
+                                        const tlc_members_params *params, void *dst, size_t cap, size_t *written);
+
+/* The other way round, for who decodes elsewhere: the positions of a frame, which rise, and what the value at each
+ * decodes to; the others are 0. src, len, n, opt: as in tlc_decompress; parallel is not used. positions, values: room
+ * for cap of each. *k: how many came; nonzero of tlc_frame_info tells it before.
+ * TLC_ERR_CAPACITY: there are more. TLC_ERR_UNSUPPORTED: a frame of another codec. Else the errors of
+ * tlc_decompress. */
+TLC_API tlc_status tlc_decompress_members(const void *src, size_t len, size_t n, uint64_t *positions, float *values,
+                                          size_t cap, size_t *k, const tlc_decode_options *opt);
+
 /* How a value becomes one of the two numbers around it. */
 typedef enum tlc_rounding {
     TLC_ROUND_RANDOM = 0, /* up or down at random, without bias where no exponent is clipped */

@@ -167,7 +167,8 @@ TLC_API tlc_status tlc_onebit_decode(const void *bits, size_t len, const float m
 /* Sends the values of the largest magnitudes as they are. dst gets a bitmap of ceil(n / 8) bytes, then the values as
  * f32.
  * TLC_SELECT_SAMPLED (3LC, section 5.1): about p n values, at most 2 ceil(p n). The threshold is found in m = min(n,
- * max(4096, ceil(200 / p))) samples; the j-th is drawn from floor(j n / m) .. floor((j + 1) n / m) - 1.
+ * max(4096, ceil(200 / p))) samples; the j-th is drawn from floor(j n / m) .. floor((j + 1) n / m) - 1. If at
+ * most ceil(p m) of them are not 0, all values are wanted that are not 0.
  * TLC_SELECT_EXACT: max(1, rint(p n)) values, fewer if the others are 0; of equal magnitudes the first.
  * TLC_ERR_CAPACITY: cap < ceil(n / 8) + 4 k, where k is the largest number of values, at most n. TLC_ERR_PARAM: p is
  * not in (0, 1], or a number that is not in the enum. p 0 is 0.05. */

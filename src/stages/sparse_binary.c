@@ -37,6 +37,15 @@ static void mean_of_sides(const tlc_unit *u, const tlc_selection side[2], float 
         mean[i] = tlc_mean(sum[i], members[i]);
 }
 
+/* The side that is sent, and its mean. */
+static void take_side(tlc_unit *u, const tlc_selection side[2], const float mean[2])
+{
+    int sent = mean[0] >= -mean[1] ? 0 : 1;
+
+    u->scalars[0] = mean[sent];
+    u->selection = side[sent];
+}
+
 static uint32_t choose(tlc_unit *u)
 {
     const tlc_candidates all = {.input = u->input, .first = u->first, .n = u->n};
@@ -45,10 +54,21 @@ static uint32_t choose(tlc_unit *u)
 
     tlc_search(&all, members_max(u->params, u->n), side, 2);
     mean_of_sides(u, side, mean);
-    int sent = mean[0] >= -mean[1] ? 0 : 1;
-    u->scalars[0] = mean[sent];
-    u->selection = side[sent];
+    take_side(u, side, mean);
     return 0;
+}
+
+/* The members of both sides come, and their signs tell the sides. */
+static void settle(tlc_unit *u, const tlc_chosen *members)
+{
+    const tlc_selection side[2] = {TLC_POSITIVE, TLC_NEGATIVE};
+    tlc_running_sum sum[2] = {{.count = 0}};
+
+    for (size_t i = 0; i < members->count; i++)
+        tlc_running_add(&sum[tlc_float_bits(members->values[i]) >> 31], members->positions[i] - u->first,
+                        members->values[i]);
+    const float mean[2] = {tlc_running_mean(&sum[0]), tlc_running_mean(&sum[1])};
+    take_side(u, side, mean);
 }
 
 static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
@@ -66,6 +86,7 @@ static const tlc_quantizer quantizer = {
     .feedback = 1,
     .has_zero = 1,
     .choose = choose,
+    .settle = settle,
     .members_max = members_max,
     .encode = encode,
 };

@@ -76,6 +76,13 @@ typedef struct tlc_chunk {
     uint8_t *codes[2]; /* TLC_MAKES_CODES: where the codes of this chunk begin in each plane */
 } tlc_chunk;
 
+/* Members that the caller has chosen: where they are in the tensor, by rising position, and x of each. */
+typedef struct tlc_chosen {
+    const uint64_t *positions;
+    const float *values;
+    size_t count;
+} tlc_chosen;
+
 /* Returns x of some values: in place, or computed in buf. */
 static inline const float *tlc_unit_values(const tlc_unit *u, size_t at, size_t count, float *buf)
 {
@@ -125,6 +132,9 @@ struct tlc_quantizer {
     /* Sets scalars and selection, and returns the largest magnitude as bits (BY_VALUES: anything). NULL: scale()
      * does. */
     uint32_t (*choose)(tlc_unit *u);
+    /* The same of members that are chosen already; those whose key is not above 0 are not sent. NULL: all are
+     * sent, and there are no scalars. */
+    void (*settle)(tlc_unit *u, const tlc_chosen *members);
     /* The largest number of members that n values can have. NULL: makes no members. */
     uint64_t (*members_max)(const double *params, uint64_t n);
     /* The bits of a member's value: 32 for an f32. Otherwise 1 or 2: bit 0 is its sign, and its magnitude is
@@ -143,6 +153,13 @@ struct tlc_quantizer {
 static inline unsigned tlc_value_bits(const tlc_quantizer *q, const double *params)
 {
     return TLC_IS_BUILT(TLC_WITH_MEMBERS) && q->value_bits ? q->value_bits(params) : 0;
+}
+
+/* What a member x decodes to whose value has 1 or 2 bits. */
+static inline float tlc_few_bits_value(const tlc_unit *u, unsigned bits, float x)
+{
+    int larger = bits == 2 && (int32_t)tlc_selection_key(&u->selection, x) >= u->selection.split;
+    return tlc_bits_float(tlc_float_bits(u->scalars[larger]) | (tlc_float_bits(x) & ~TLC_F32_ABS));
 }
 
 /* How many scalars a unit has: if members have values of a few bits, a scalar for each magnitude. */

@@ -78,16 +78,37 @@ static void means_of_members(const tlc_unit *u, int32_t split, float mean[2])
         mean[i] = tlc_mean(sum[i], members[i]);
 }
 
-/* Sets split and the scalars. */
-static void choose_magnitudes(tlc_unit *u, unsigned bits)
+/* The same of members that are chosen already. */
+static void means_of_chosen(const tlc_unit *u, const tlc_chosen *members, int32_t split, float mean[2])
+{
+    tlc_running_sum sum[2] = {{.count = 0}};
+
+    for (size_t i = 0; i < members->count; i++) {
+        uint32_t key = tlc_selection_key(&u->selection, members->values[i]);
+        tlc_running_add(&sum[(int32_t)key >= split], members->positions[i] - u->first, tlc_bits_float(key));
+    }
+    for (int i = 0; i < 2; i++)
+        mean[i] = tlc_running_mean(&sum[i]);
+}
+
+static void find_means(const tlc_unit *u, const tlc_chosen *members, int32_t split, float mean[2])
+{
+    if (members)
+        means_of_chosen(u, members, split, mean);
+    else
+        means_of_members(u, split, mean);
+}
+
+/* Sets split and the scalars. members: NULL if the selection chooses them. */
+static void choose_magnitudes(tlc_unit *u, const tlc_chosen *members, unsigned bits)
 {
     float mean[2];
 
     u->selection.split = 1;
-    means_of_members(u, 1, mean); /* no member is below 1 */
+    find_means(u, members, 1, mean); /* no member is below 1 */
     if (bits == 2) {
         u->selection.split = (int32_t)tlc_float_bits(mean[1]);
-        means_of_members(u, u->selection.split, u->scalars);
+        find_means(u, members, u->selection.split, u->scalars);
     } else
         u->scalars[0] = mean[1];
 }
@@ -104,22 +125,25 @@ static uint32_t choose(tlc_unit *u)
     }
     tlc_search(&c, k, &u->selection, 1);
     if (value_bits(u->params) < 32)
-        choose_magnitudes(u, value_bits(u->params));
+        choose_magnitudes(u, NULL, value_bits(u->params));
     return 0;
+}
+
+static void settle(tlc_unit *u, const tlc_chosen *members)
+{
+    u->selection = (tlc_selection)TLC_BY_MAGNITUDE;
+    if (value_bits(u->params) < 32)
+        choose_magnitudes(u, members, value_bits(u->params));
 }
 
 static uint64_t encode(const tlc_unit *u, const tlc_chunk *c)
 {
-    const tlc_selection *s = &u->selection;
     unsigned bits = value_bits(u->params);
 
-    (void)tlc_selection_mask(s, u->k, c->x, c->at, c->count, c->mask);
+    (void)tlc_selection_mask(&u->selection, u->k, c->x, c->at, c->count, c->mask);
     uint64_t k = u->k->compact(c->x, c->mask, c->count, c->values);
-    for (uint64_t i = 0; bits < 32 && i < k; i++) {
-        int larger = bits == 2 && (int32_t)tlc_selection_key(s, c->values[i]) >= s->split;
-        uint32_t sign = tlc_float_bits(c->values[i]) & ~TLC_F32_ABS;
-        c->values[i] = tlc_bits_float(tlc_float_bits(u->scalars[larger]) | sign);
-    }
+    for (uint64_t i = 0; bits < 32 && i < k; i++)
+        c->values[i] = tlc_few_bits_value(u, bits, c->values[i]);
     return k;
 }
 
@@ -147,6 +171,7 @@ static const tlc_quantizer quantizer = {
     .feedback = 1,
     .has_zero = 1,
     .choose = choose,
+    .settle = settle,
     .members_max = members_max,
     .value_bits = value_bits,
     .encode = encode,

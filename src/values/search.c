@@ -106,10 +106,10 @@ TLC_OWN_FRAME static void guess_all(searching *all, uint64_t k)
         guess(&all->search[i], values, guessed, all->count / guessed);
 }
 
-/* Forgets all guesses if `found` keys reach that of a search, and these are too few. */
+/* Forgets all guesses if `found` keys reach that of a search, and maybe there are no more, but smaller ones. */
 static int was_too_high(searching *all, const search *one, uint64_t found)
 {
-    if (found >= one->rank || one->s->least == 1)
+    if (found > one->rank || one->s->least == 1)
         return 0;
     for (size_t i = 0; i < all->searches; i++)
         all->search[i].s->least = 1;
@@ -142,7 +142,7 @@ static void find_among(search *one, const uint32_t *keys, size_t count)
 {
     size_t above = 0, equal = 0;
 
-    if (one->rank > count)
+    if (one->rank >= count)
         return; /* all are members */
     one->s->least = (int32_t)tlc_kth_largest(keys, count, (size_t)one->rank, 1);
     for (size_t i = 0; i < count; i++) {

@@ -53,7 +53,7 @@ typedef struct tlc_candidates {
 } tlc_candidates;
 
 /* Completes at most TLC_SEARCHES selections, of which flip and keep are given, so that the k largest keys above 0 are
- * those of the members; all keys above 0 if these are fewer. 1 <= k <= the number of candidates. Of equal keys the
+ * those of the members; all keys above 0 if there are no more. 1 <= k <= the number of candidates. Of equal keys the
  * first ones are taken; with samples all values of the unit that have the key. */
 enum { TLC_SEARCHES = 2 };
 void tlc_search(const tlc_candidates *c, uint64_t k, tlc_selection *selections, size_t count);

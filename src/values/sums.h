@@ -17,4 +17,17 @@ static inline float tlc_mean(double sum, uint64_t count)
 /* The sum of those of the n values x of a chunk whose bits in mask are 1. keep: the bits of a value that count, all of
  * them or TLC_F32_ABS. */
 double tlc_masked_sum(const float *x, uint32_t keep, const uint64_t *mask, size_t n);
+
+/* The same of values that come one after the other, by rising index. All 0: of none. */
+typedef struct tlc_running_sum {
+    double lane[16], before; /* of the chunk of the last value; of the chunks before it */
+    uint64_t chunk, count;
+} tlc_running_sum;
+void tlc_running_add(tlc_running_sum *s, uint64_t index, float x);
+double tlc_running_total(tlc_running_sum *s); /* afterwards nothing can be added */
+
+static inline float tlc_running_mean(tlc_running_sum *s)
+{
+    return tlc_mean(tlc_running_total(s), s->count);
+}
 #endif

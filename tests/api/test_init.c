@@ -33,6 +33,7 @@
     STRUCT(tlc_local_config, 0)                                                                                        \
     STRUCT(tlc_local_tensor, 1)                                                                                        \
     STRUCT(tlc_quartic_params, 1)                                                                                      \
+    STRUCT(tlc_members_params, 1)                                                                                      \
     STRUCT(tlc_stochastic_ternary_params, 1)                                                                           \
     STRUCT(tlc_golomb_params, 1)                                                                                       \
     STRUCT(tlc_levels_params, 1)                                                                                       \

@@ -353,6 +353,39 @@ TEST(topk_end)
     }
 }
 
+/* How many of n values are sent. Of their m samples `large` are 4 or more, and the others are `low`. What is no sample
+ * is 3 at multiples of `stride`, else 1. */
+static size_t sent_of(double p, size_t n, size_t m, size_t large, float low, size_t stride)
+{
+    const tlc_topk_params params = {.struct_size = sizeof params, .p = p};
+    uint32_t *words = (uint32_t *)(void *)bytes(4 * m);
+    uint8_t *payload = bytes(n / 8 + 1 + 4 * n);
+    float *x = floats(n);
+    size_t len = 0;
+
+    require_status(tlc_philox(0, 0, 0, m, words), TLC_OK);
+    for (size_t i = 0; i < n; i++)
+        x[i] = i % stride == 0 ? 3 : 1;
+    for (uint64_t j = 0; j < m; j++) {
+        uint64_t start = j * n / m, end = (j + 1) * n / m;
+        x[start + words[j] % (end - start)] = j % (m / large) == 0 && j / (m / large) < large ? 4 + (float)j : low;
+    }
+    require_status(tlc_topk_encode(x, n, &params, payload, n / 8 + 1 + 4 * n, &len), TLC_OK);
+    free(words);
+    free(payload);
+    free(x);
+    return (len - (n + 7) / 8) / 4;
+}
+
+/* With as many samples above 0 as are wanted, all values are sent, as long as there is room. The guess with which the
+ * search begins does not matter, also where just so many samples reach it. */
+TEST(topk_as_many_as_wanted)
+{
+    require(sent_of(0.05, 6000, 4096, 206, 0, 1) == 205);
+    require(sent_of(0.05, 6000, 4096, 205, 0, 1) == 600);
+    require(sent_of(0.0004, 600000, 500000, 200, 1, 600000 / 4096) == 200);
+}
+
 /* With select=exact these are the rint(p n) largest magnitudes, of equal ones the first. */
 TEST(topk_exact)
 {

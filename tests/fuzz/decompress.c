@@ -187,6 +187,29 @@ static void framed_again(const frame *f)
     free(dst);
 }
 
+/* So can frames of members, and no others: all values but the members are 0. */
+static void members_taken(const frame *f)
+{
+    const int is_sparse = strncmp(f->info.codec, "topk", 4) == 0 || strncmp(f->info.codec, "sparse-binary", 13) == 0 ||
+                          strncmp(f->info.codec, "random-sparse", 13) == 0;
+    uint64_t *positions = (uint64_t *)(void *)bytes(f->n * sizeof *positions);
+    float *members = floats(f->n), *values = floats(f->n);
+    size_t k = 0;
+
+    require_status(tlc_decompress_members(f->src, f->len, f->n, positions, members, f->n, &k, NULL),
+                   is_sparse ? TLC_OK : TLC_ERR_UNSUPPORTED);
+    for (size_t i = 0; i < f->n; i++)
+        values[i] = 0.0f;
+    for (size_t i = 0; i < k; i++) {
+        require(positions[i] < f->n && (!i || positions[i] > positions[i - 1]));
+        values[positions[i]] = members[i];
+    }
+    require(!is_sparse || (k == f->info.nonzero && same(values, f->values, f->n * sizeof(float))));
+    free(positions);
+    free(members);
+    free(values);
+}
+
 /* The form "stage[:parameters][+rest]" with the parameters that the law needs in front. */
 static void encoder(const codec_case *c, const char *form, char *text, size_t cap)
 {
@@ -302,6 +325,7 @@ static void laws(frame *f)
     taken_apart(f);
     if (!strchr(f->info.codec, '+'))
         framed_again(f);
+    members_taken(f);
     const codec_case *c = codec_by_form(f->info.codec);
     require(c != NULL); /* a stage without a line in codecs.def */
     if (c->law == IDENTICAL)

@@ -321,8 +321,8 @@ TEST(deltas)
 static void symbol_stages(stage_buffers *b)
 {
     size_t len = 0, shrunk = 0, size = 0;
-    uint64_t wide = 0;
-    float scalar[2];
+    uint64_t wide = 0, positions[] = {0, 1, SMALL - 1};
+    float scalar[2], values[] = {1, -2, 3};
 
     starved(tlc_ternary_encode(b->x, SMALL, 1.5f, b->q, b->residual, scalar), TLC_OK);
     starved(tlc_ternary_decode(b->q, SMALL, scalar[0], b->out), TLC_OK);
@@ -342,6 +342,12 @@ static void symbol_stages(stage_buffers *b)
     starved(tlc_compress_payload(b->q, SMALL, scalar, SMALL, PARAMS(quartic, .codec = "int8"), b->frame,
                                  sizeof b->frame, &shrunk),
             TLC_OK);
+    const tlc_members_params *members = PARAMS(members, .codec = "topk:p=1,bits=2+golomb", .scratch = b->scratch);
+    starved_run(size = tlc_members_scratch(members->codec, SMALL));
+    require(size <= sizeof b->scratch);
+    starved(tlc_compress_members(positions, values, COUNT(values), SMALL, members, b->frame, sizeof b->frame, &len),
+            TLC_OK);
+    starved(tlc_decompress_members(b->frame, len, SMALL, positions, values, COUNT(values), &len, NULL), TLC_OK);
     const tlc_stochastic_ternary_params *ternary = PARAMS(stochastic_ternary, .residual = b->residual);
     starved(tlc_stochastic_ternary_encode(b->x, SMALL, ternary, b->q, scalar), TLC_OK);
     starved_run(size = tlc_golomb_size(SMALL, SMALL, TLC_GOLOMB_SIGNED));

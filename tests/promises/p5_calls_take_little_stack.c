@@ -333,7 +333,7 @@ TEST(p5_stack_of_frames)
     params.codec = at.codec = "3lc-golomb";
     memset(quartic, 121, N);
     params.scratch = malloc(tlc_quartic_scratch(params.codec, N));
-    frame = bytes(4 * (size_t)N);
+    frame = bytes(8 * (size_t)N);
     require(params.scratch);
     quartic[7]++;
     MEASURED(tlc_compress_quartic(quartic, N / 5, &scale, N, &params, frame, 4 * (size_t)N, &len), TLC_OK);
@@ -343,6 +343,15 @@ TEST(p5_stack_of_frames)
     MEASURED(tlc_decompress_quartic(frame, len, N, quartic, N / 5, &back, 1, NULL), TLC_OK);
     params.codec = at.codec = "int8";
     MEASURED(tlc_compress_payload(quartic, N, &scale, N, &params, frame, 4 * (size_t)N, &len), TLC_OK);
+    for (size_t i = 0; i < 2; i++) {
+        const char *const codecs_of_members[] = {"topk:p=1,bits=2", "sbc:p=1"};
+        uint64_t position = 7;
+        tlc_members_params members = {.struct_size = sizeof members, .scratch = params.scratch};
+        members.codec = at.codec = codecs_of_members[i];
+        require(tlc_members_scratch(members.codec, N) <= tlc_quartic_scratch("3lc-golomb", N));
+        MEASURED(tlc_compress_members(&position, &scale, 1, N, &members, frame, 8 * (size_t)N, &len), TLC_OK);
+        MEASURED(tlc_decompress_members(frame, len, N, &position, &back, 1, &made, NULL), TLC_OK);
+    }
     free(params.scratch);
     free(frame);
     free(quartic);

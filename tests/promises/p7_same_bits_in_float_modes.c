@@ -161,6 +161,17 @@ static void value_stages_in(const way *w, journal *j, const float *x, size_t n)
     note_stage(j, residual, code, len, out, n);
     IN_MODE(w, tlc_decompress_quartic(code, len, n, quartic, n, scalar, 1, NULL));
     note_stage(j, residual, quartic, tlc_quartic_size(n), scalar, 1);
+    uint64_t *positions = (uint64_t *)(void *)bytes(8 * n);
+    for (size_t i = 0; i < n; i++) {
+        positions[i] = i;
+        out[i] = x[i] == 0 ? bits_float(1) : x[i];
+    }
+    const tlc_members_params *members = PARAMS(members, .codec = "topk:p=1,bits=2", .scratch = words, .sent = residual);
+    IN_MODE(w, tlc_compress_members(positions, out, n, n, members, code, 8 * n + 64, &len));
+    note_stage(j, residual, code, len, out, n);
+    IN_MODE(w, tlc_decompress_members(code, len, n, positions, out, n, &len, NULL));
+    note_stage(j, residual, positions, 8 * n, out, n);
+    free(positions);
     IN_MODE(w, tlc_sparse_binary_encode(x, n, 0.03, q, residual, scalar));
     IN_MODE(w, tlc_sparse_binary_decode(q, n, scalar[0], out));
     note_stage(j, residual, q, n, out, n);

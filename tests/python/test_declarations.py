@@ -15,7 +15,7 @@ HEADERS = ("threelc.h", "bundle.h", "delta.h", "exchange.h", "gossip.h", "local.
 PARTLY = ("frames.h", "stages.h")  # the package uses a few of their functions
 STRUCTS = {"tlc_" + re.sub(r"(?<!^)([A-Z])", r"_\1", name).lower(): kind for name, kind in vars(_c).items()
            if isinstance(kind, type) and issubclass(kind, ctypes.Structure) and kind is not ctypes.Structure}
-PARTLY_STRUCTS = {"tlc_quartic_params"}
+PARTLY_STRUCTS = {"tlc_members_params", "tlc_quartic_params"}
 ENUMS = {
     "tlc_status": (Status, "TLC_ERR_"), "tlc_dtype": (_c.DType, "TLC_"), "tlc_isa": (_c.Isa, "TLC_ISA_"),
     "tlc_entry_kind": (_c.EntryKind, "TLC_ENTRY_"), "tlc_format": (_c.Format, "TLC_FORMAT_"),

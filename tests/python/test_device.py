@@ -225,6 +225,14 @@ class Training(unittest.TestCase):
             self.assertEqual(device, host)
             self.assertGreater(host[0][1][2], 0)
 
+    def test_chosen(self):
+        """Of codecs that send some of the values."""
+        for codec, mode, others in (("topk:p=0.1", "sharded", ("topk:select=exact,bits=2,p=0.05+golomb", "sbc:p=0.02")),
+                                    ("sbc:p=0.05", "gather", ("topk:p=0.3,bits=1", "3lc"))):
+            host, device = (CLUSTER.run(3, trained, quantize, codec, mode, others) for quantize in ("host", "device"))
+            self.assertEqual(device, host)
+            self.assertGreater(host[0][1][2], 0)
+
     def test_states_are_the_same(self):
         host = CLUSTER.run(2, handed_over, ("host", "host"))
         for paths in (("device", "device"), ("device", "host"), ("host", "device")):

@@ -123,7 +123,8 @@ def top_positions(c, x, draw):
     m = n if 200 / c.p >= n else min(n, max(LEAST_SAMPLES, ceil(200 / c.p)))
     starts = [j * n // m for j in range(m + 1)]
     sample = sorted((abs(x[a + word % (b - a)]) for a, b, word in zip(starts, starts[1:], draw(m))), reverse=True)
-    threshold = sample[ceil(c.p * m) - 1]
+    k = ceil(c.p * m)
+    threshold = sample[k - 1] if sum(a > 0 for a in sample) > k else 0  # with no more, all are sent
     return [i for i, a in enumerate(x) if abs(a) >= threshold and a != 0][:2 * ceil(c.p * n)]
 
 

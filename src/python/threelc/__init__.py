@@ -21,6 +21,7 @@ inspect, peek, mask         what a frame says of itself (FrameInfo); SBC's momen
 codecs, codec_bound         the list of codecs (CodecEntry, CodecParameter, EntryKind); the largest frame of a codec
 compress_quartic            frames of symbols that were found elsewhere, as on a GPU; decompress_quartic: the reverse
 compress_payload            frames of payloads that were made elsewhere
+compress_members            frames of values that were chosen elsewhere; decompress_members: the reverse
 DType, Isa                  what values are; the instructions that kernels use
 
 threelc.delta               lossless deltas of weights: compress, apply, inspect, digest
@@ -59,12 +60,13 @@ from .codec_strings import codec_bound, codecs
 from .context import Context
 from .frames import FrameInfo as FrameInfo
 from .frames import decompress, decompress_add, decompress_add_many, inspect, mask, peek
+from .members import compress_members, decompress_members
 from .quartic import compress_payload, compress_quartic, decompress_quartic
 
 # What help(threelc) describes at length. The classes below are public, too; each has a help of its own.
-__all__ = ["Context", "DType", "__version__", "codec_bound", "codecs", "compress_payload", "compress_quartic",
-           "decompress", "decompress_add", "decompress_add_many", "decompress_quartic", "delta", "inspect", "mask",
-           "peek", "weights"]
+__all__ = ["Context", "DType", "__version__", "codec_bound", "codecs", "compress_members", "compress_payload",
+           "compress_quartic", "decompress", "decompress_add", "decompress_add_many", "decompress_members",
+           "decompress_quartic", "delta", "inspect", "mask", "peek", "weights"]
 
 _OTHERS = (BaseError, CapacityError, CodecEntry, CodecParameter, CorruptError, EntryKind, Error, FrameInfo, Isa,
            NoMemoryError, NonFiniteError, OrderError, ParameterError, SizeError, Status, StepError, UnsupportedError)

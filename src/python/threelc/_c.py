@@ -257,6 +257,11 @@ class QuarticParams(Structure):
                 ("scratch", c_void_p), ("message", c_char_p), ("message_cap", c_size_t)]
 
 
+class MembersParams(Structure):
+    _fields_ = [("struct_size", c_size_t), ("codec", c_char_p), ("dtype", c_int), ("checksum", c_int),
+                ("scratch", c_void_p), ("sent", c_void_p), ("message", c_char_p), ("message_cap", c_size_t)]
+
+
 class PushInfo(Structure):
     _fields_ = [("struct_size", c_size_t), ("worker", c_uint32), ("step", c_uint64), ("late", c_int),
                 ("repeated", c_int)]
@@ -363,6 +368,11 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_compress_payload": (_status, c_void_p, c_size_t, _values, c_size_t, POINTER(QuarticParams), c_void_p, c_size_t,
                              _size_out),
     "tlc_decompress_quartic": (_status, c_void_p, c_size_t, c_size_t, c_void_p, c_size_t, _values, c_size_t,
+                               POINTER(DecodeOptions)),
+    "tlc_members_scratch": (c_size_t, c_char_p, c_size_t),
+    "tlc_compress_members": (_status, POINTER(c_uint64), _values, c_size_t, c_size_t, POINTER(MembersParams), c_void_p,
+                             c_size_t, _size_out),
+    "tlc_decompress_members": (_status, c_void_p, c_size_t, c_size_t, POINTER(c_uint64), _values, c_size_t, _size_out,
                                POINTER(DecodeOptions)),
     "tlc_bundle_bound": (_status, c_uint32, c_size_t, _size_out),
     "tlc_bundle_init": (_status, POINTER(BundleWriter), c_void_p, c_size_t, c_uint32),

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Quantization where the gradients are: 3-value symbols, and the codes of natural, qsgd and onebit.
+"""Quantization where the gradients are: 3-value symbols, the codes of natural, qsgd and onebit, and what topk and
+sparse-binary choose.
 
 Accumulation, quantization, residual and packing run there, and as quartic bytes (1.6 bits a value) or codes they come
-to the host, where frames are finished. Answers go back as such bytes, too, and are decoded there.
+to the host, where frames are finished; of what is chosen positions and values do. Answers go back as such bytes, too,
+and are decoded there.
 """
 from __future__ import annotations
 
@@ -23,7 +25,9 @@ from ...quartic import decompress_quartic, quartic_bytes
 from ..kernels.choice import sweeps_for
 from ..kernels.code_choice import code_sweeps_for
 from ..kernels.codes import Codes, Words
+from ..kernels import members
 from ..kernels.quantizer import Quantizer
+from ..kernels.selector import Selector
 from ..kernels.ways import way_of
 from .arguments import one_of
 from .runners import nothing
@@ -65,8 +69,9 @@ class OnDevice:
     fails, it puts there what comes back, and pull() adds it to those of the device.
     """
 
-    def __init__(self, pushing: Union[exchange.AllReduce, exchange.Worker], quantizer: Union[Quantizer, Codes],
-                 host: Mapping[int, Optional[torch.Tensor]], device: torch.device) -> None:
+    def __init__(self, pushing: Union[exchange.AllReduce, exchange.Worker],
+                 quantizer: Union[Quantizer, Codes, Selector], host: Mapping[int, Optional[torch.Tensor]],
+                 device: torch.device) -> None:
         """host: the residuals of the object, by index of the tensor; None: it keeps none. Those on the device begin
         with their values."""
         self._object = pushing
@@ -115,10 +120,11 @@ class OnDevice:
         """The object's push of gradients on the device."""
         if not self._ours:  # as in steps of floats
             return self._object.push([gradient.cpu() for gradient in gradients], weight)
+        if isinstance(self._quantizer, Selector):
+            return self._push_chosen(self._quantizer, gradients, weight)
         way = way_of(self._quantizer, self._device, gradients[0].dtype)
         ours = [part for part in self._parts if part[0] in self._ours]
-        values = [(_part_of(self.residuals, part), gradients[part[0]].view(-1)[part[1]:part[1] + part[2]])
-                  for part in ours]
+        values = [(_part_of(self.residuals, part), _gradient_of(gradients, part)) for part in ours]
         counts = [way.measured(n) for _, _, n in ours]
         found = torch.zeros(sum(counts), dtype=way.measured_dtype, device=self._device)
         for tensors, piece in zip(values, found.split(counts)):
@@ -136,6 +142,28 @@ class OnDevice:
             way.encode(*tensors, scalar, Words(self._seeds[part], self._object.step), _part_of(rest, part), piece)
         frames = {part: way.frame(piece, scalar, part[2], self._object.config.dtype)
                   for part, piece, scalar in zip(ours, _pinned(made).split(sizes), scalars)}
+        return self._push_frames(gradients, frames, rest, weight)
+
+    def _push_chosen(self, selector: Selector, gradients: Sequence[torch.Tensor], weight: float) -> List[memoryview]:
+        """The same where some values are chosen. The host waits once to know how many."""
+        sweeps, step = members.sweeps_for(self._device, gradients[0].dtype), self._object.step
+        ours = [part for part in self._parts if part[0] in self._ours]
+        values = [(self.residuals[part[0]][part[1]:part[1] + part[2]], _gradient_of(gradients, part)) for part in ours]
+        measured = [members.measure(sweeps, selector, *tensors, self._seeds[part], step)
+                    for part, tensors in zip(ours, values)]
+        found = torch.stack([each.found for each in measured]).tolist()
+        finite = list(map(members.is_finite, found))
+        if not all(finite):
+            return self._push_nothing(gradients, ours, [[0.0 if fine else math.inf] for fine in finite], weight)
+        rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
+        chosen = [members.take(sweeps, selector, *tensors, each, numbers, rest[i][first:first + n])
+                  for (i, first, n), tensors, each, numbers in zip(ours, values, measured, found)]
+        made = members.frames(selector, chosen, self._object.config.dtype)
+        return self._push_frames(gradients, dict(zip(ours, made)), rest, weight)
+
+    def _push_frames(self, gradients: Sequence[torch.Tensor], frames: Dict[Tuple[int, int, int], bytes],
+                     rest: Dict[int, torch.Tensor], weight: float) -> List[memoryview]:
+        """frames: of parts, by tensor, first value and number. rest: the residuals if the push is taken."""
         others = [None if i in self._ours else gradient.cpu() for i, gradient in enumerate(gradients)]
         messages = self._object.push_frames(others, [frames.get(part) for part in self._parts], weight)
         if self._object.outcome().cause == Status.OK:
@@ -189,7 +217,9 @@ class OnDevice:
                 answers.append((frame, target, info.block))
                 continue
             codes = Codes.of(info.codec)
-            if codes is None:
+            if quantizer_of(info.codec)[0] in ("topk", "sparse-binary", "random-sparse"):
+                members.put(frame, target)
+            elif codes is None:
                 target.copy_(decompress(frame, torch.empty_like(target, device="cpu")))
             else:
                 coded.append((frame, target, codes))
@@ -222,6 +252,11 @@ class OnDevice:
 def _part_of(tensors: Dict[int, torch.Tensor], part: Tuple[int, int, int]) -> Optional[torch.Tensor]:
     tensor, first, n = part
     return tensors[tensor][first:first + n] if tensor in tensors else None
+
+
+def _gradient_of(gradients: Sequence[torch.Tensor], part: Tuple[int, int, int]) -> torch.Tensor:
+    tensor, first, n = part
+    return gradients[tensor].view(-1)[first:first + n]
 
 
 def _pinned(tensor: torch.Tensor) -> torch.Tensor:

@@ -12,6 +12,7 @@ from .choice import sweeps_for
 from .code_choice import code_sweeps_for, encode
 from .codes import Codes, Words
 from .quantizer import Quantizer
+from .selector import Selector
 
 
 class TernaryWay:
@@ -68,12 +69,12 @@ class CodesWay:
         encode(self._sweeps, self._codes, residual, gradient, scalars, words, rest, made)
 
 
-def quantizer_for(codec: str, device: torch.device) -> Union[Quantizer, Codes, None]:
+def quantizer_for(codec: str, device: torch.device) -> Union[Quantizer, Codes, Selector, None]:
     """None: only the C library does this codec, or only it has the binary64 that it needs."""
     codes = Codes.of(codec)
     if codes is not None and codes.measured_dtype == torch.float64 and device.type == "mps":
         return None
-    return Quantizer.of(codec) or codes
+    return Quantizer.of(codec) or codes or Selector.of(codec)
 
 
 @lru_cache(maxsize=None)

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: MIT
+"""Frames of values that are chosen elsewhere, as on a GPU: positions and values, without the others."""
+from __future__ import annotations
+
+from ctypes import POINTER, addressof, byref, c_size_t, c_uint64, cast, sizeof
+from typing import Any, Tuple
+
+from . import _c
+from ._arrays import DTypeLike, dtype_of, octets, taken, values as values_of, weights as weights_of
+from ._c import DType
+from ._library import check, coded, count, lib, message_of
+from .codec_strings import check_codec, codec_bound
+from .frames import inspect, run_decoder
+
+
+def compress_members(positions: Any, values: Any, n: int, codec: str, *, dtype: DTypeLike = "f32",
+                     checksum: bool = False, sent: Any = None) -> bytes:
+    """The frame of some of n values: the one that Context.compress makes of all, if it chooses these.
+
+    positions: integers of 64 bits, which rise.
+    values:    float32; the value at each, gradient and residual added. random-sparse: divided by p.
+    codec:     of topk, sparse-binary (sbc) or random-sparse. sparse-binary: the members of both sides come, and the
+               side is found whose mean is larger.
+    dtype:     of the gradients.
+    sent:      float32, as many; it is written: what each value decodes to; 0: it is not sent. It may be `values`.
+    """
+    check_codec(codec)
+    at, k, _ = weights_of(positions, DType.I64, "positions")
+    source, found, _ = taken(values, DType.F32, "values")
+    n = count(n, "n")
+    if found != k:
+        raise ValueError(f"there are {k} positions and {found} values")
+    parameters = _c.MembersParams(struct_size=sizeof(_c.MembersParams), codec=coded(codec, "codec"),
+                                  dtype=dtype_of(dtype), checksum=int(checksum))
+    if sent is not None:
+        parameters.sent = values_of(sent, k, DType.F32, "sent", writable=True).address
+    scratch = (c_uint64 * -(-lib.tlc_members_scratch(parameters.codec, n) // 8))()
+    if len(scratch):
+        parameters.scratch = addressof(scratch)
+    frame, written = bytearray(codec_bound(codec, n, dtype)), c_size_t()
+    target = octets(frame, "frame", writable=True)
+    message = message_of(parameters)
+    check(lib.tlc_compress_members(cast(at.address, POINTER(c_uint64)), source.address, k, n, byref(parameters),
+                                   target.address, target.size, byref(written)), message.value)
+    return bytes(memoryview(frame)[:written.value])
+
+
+def decompress_members(frame: Any, n: int) -> Tuple[memoryview, memoryview]:
+    """The other way round, of a frame of n values: positions, which rise, and what the value at each decodes to; the
+    others are 0. numpy.frombuffer() and torch.frombuffer() take what comes. UnsupportedError: a frame of another codec.
+    """
+    source, n = octets(frame, "frame"), count(n, "n")
+    cap, k = inspect(frame).nonzero or 0, c_size_t()
+    positions, values = bytearray(8 * cap), bytearray(4 * cap)
+    rooms = octets(positions, "positions", writable=True), octets(values, "values", writable=True)
+    run_decoder(lib.tlc_decompress_members, source.address, source.size, n,
+                cast(rooms[0].address, POINTER(c_uint64)), rooms[1].address, cap, byref(k))
+    return memoryview(positions)[:8 * k.value].cast("Q"), memoryview(values)[:4 * k.value].cast("f")

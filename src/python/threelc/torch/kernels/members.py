@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: MIT
+"""Frames of topk and sparse-binary of gradients where these lie, as on a GPU: the values that are sent cross the bus
+with their positions, not the others.
+
+A threshold is found first: of topk in a sample, else among all values by torch. Then two sweeps count and list what
+reaches it; the second writes what is left, too. Sums for means are made on the host, in the order of the C library,
+from the values that are sent.
+"""
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
+
+import torch
+
+from ..._errors import Error
+from ...context import Context
+from ...members import compress_members, decompress_members
+from . import _members_torch
+from ._members_torch import keys_of
+from .choice import tensors_of
+from .operations import bits_of
+from .selector import Selector
+from .tried import tried
+
+_INFINITY = 0x7f800000
+
+
+class Sweeps(NamedTuple):
+    """What goes over the values, as _members_torch.py describes it."""
+
+    draw: Callable[[torch.Tensor, torch.Tensor, int, int, int], torch.Tensor]
+    counts: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Tuple[torch.Tensor, torch.Tensor]]
+    lists: Callable[..., Tuple[torch.Tensor, torch.Tensor]]
+
+
+OPERATIONS = Sweeps(_members_torch.draw, _members_torch.counts, _members_torch.lists)
+
+
+@lru_cache(maxsize=None)
+def sweeps_for(device: torch.device, dtype: torch.dtype) -> Sweeps:
+    """dtype: of gradients. Compiles Triton's kernels and checks them at the first call for a device. If they cannot be
+    used though Triton is there, a warning says so."""
+    def load() -> Sweeps:
+        from . import _members_triton  # imports triton
+        return Sweeps(_members_triton.draw, _members_triton.counts, _members_triton.lists)
+
+    return tried(device, "sparse gradients", load, lambda sweeps: same_bits(sweeps, device, dtype), OPERATIONS)
+
+
+class Measured(NamedTuple):
+    """What is known before values are listed, on their device."""
+
+    found: torch.Tensor
+    """the largest key, and how many values reach the threshold"""
+    least: torch.Tensor
+    starts: torch.Tensor
+    equals: torch.Tensor
+    ties: Optional[torch.Tensor]
+
+
+class Chosen(NamedTuple):
+    """What is sent, on its device."""
+
+    positions: torch.Tensor
+    """rising"""
+    values: torch.Tensor
+    rest: torch.Tensor
+    """residual + gradient; 0 where a value is sent that leaves nothing behind"""
+
+
+def threshold(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, seed: int,
+               step: int) -> torch.Tensor:
+    """The least key that is sent, at least 1, of each side."""
+    n = len(residual)
+    if selector.exact:
+        x, k = residual + gradient, min(selector.most(n), n)
+        least = [keys_of(x, side, selector.sides).topk(k).values[-1:] for side in range(selector.sides)]
+        return torch.cat(least).clamp_(min=1)
+    samples = selector.samples(n)
+    k = selector.wanted(samples)
+    if k == samples:
+        return torch.ones(1, dtype=torch.int32, device=residual.device)
+    keys = keys_of(residual + gradient, 0, 1) if samples == n else sweeps.draw(residual, gradient, samples, seed, step)
+    largest = keys.topk(k + 1).values
+    return torch.where(largest[k:] > 0, largest[k - 1:k], torch.ones_like(largest[k:]))
+
+
+def measure(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, seed: int,
+            step: int) -> Measured:
+    """For tensors on one device, of at least one value. The host does not wait for it."""
+    n = len(residual)
+    least = threshold(sweeps, selector, residual, gradient, seed, step)
+    largest, counts = sweeps.counts(residual, gradient, least)
+    above, equal = counts.long().unbind(2)
+    equals = equal.cumsum(0) - equal
+    listed, ties = above + equal, None
+    if selector.exact:
+        ties = selector.most(n) - above.sum(0)
+        listed = above + (ties - equals).clamp(min=0).minimum(equal)
+    ends = listed.sum(1).cumsum(0)
+    return Measured(torch.stack([largest.amax().long(), ends[-1]]), least, ends - listed.sum(1), equals, ties)
+
+
+def is_finite(found: Sequence[int]) -> bool:
+    """found: of Measured, on the host."""
+    return found[0] < _INFINITY
+
+
+def take(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, measured: Measured,
+         found: Sequence[int], rest: torch.Tensor) -> Chosen:
+    """What is sent of values that are finite. rest: n values, float32, which are written."""
+    k = min(found[1], selector.sides * selector.most(len(residual)))
+    positions, values = sweeps.lists(residual, gradient, *measured[1:], rest, k, selector.whole)
+    return Chosen(positions, values, rest)
+
+
+def choose(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, seed: int,
+           step: int) -> Optional[Chosen]:
+    """All of this for a tensor; residual stays as it is. None: a value is not finite."""
+    if not len(residual):
+        return Chosen(residual.new_empty(0, dtype=torch.int64), residual.clone(), residual.clone())
+    measured = measure(sweeps, selector, residual, gradient, seed, step)
+    found = measured.found.tolist()
+    if not is_finite(found):
+        return None
+    return take(sweeps, selector, residual, gradient, measured, found, torch.empty_like(residual))
+
+
+def frames(selector: Selector, chosen: Sequence[Chosen], dtype: Any, checksum: bool = False) -> List[bytes]:
+    """The frames of what was chosen of some tensors. Then rest of each is what is left. dtype: of the gradients."""
+    sizes = [len(each.values) for each in chosen]
+    positions = torch.cat([each.positions for each in chosen]).cpu().long().split(sizes)
+    values = torch.cat([each.values for each in chosen]).cpu()
+    sent = torch.empty_like(values)
+    made = [compress_members(at, x, len(each.rest), selector.codec, dtype=dtype, checksum=checksum, sent=decoded)
+            for each, at, x, decoded in zip(chosen, positions, values.split(sizes), sent.split(sizes))]
+    if not selector.whole:
+        for each, decoded in zip(chosen, sent.to(chosen[0].rest.device).split(sizes)):
+            each.rest[each.positions.long()] = each.values - decoded
+    return made
+
+
+def put(frame: Any, out: torch.Tensor) -> None:
+    """Decodes a frame of members into a tensor on a device: positions and values go there. Bits are written, so that
+    nothing is flushed to 0."""
+    positions, values = decompress_members(frame, len(out))
+    bits_of(out).zero_()
+    if len(positions):
+        narrowed = torch.frombuffer(values, dtype=torch.float32).to(out.dtype)
+        at = torch.frombuffer(positions, dtype=torch.int64).to(out.device)
+        bits_of(out)[at] = bits_of(narrowed).to(out.device)
+
+
+# ---- on a device before the first use ----
+
+CODECS = ("topk:p=0.05", "topk:p=0.03,select=exact", "sbc:p=0.02")  # of the check
+
+
+def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype) -> bool:
+    """Whether frames and residuals are those of the C library, and what is not finite is found."""
+    return all(all(_same(sweeps, codec, *tensors, device) for tensors in tensors_of(dtype)) and
+               all(_finds(sweeps, codec, value, device, dtype) for value in (float("nan"), float("inf")))
+               for codec in CODECS)
+
+
+def _selector(codec: str) -> Selector:
+    found = Selector.of(codec)
+    assert found is not None
+    return found
+
+
+def _same(sweeps: Sweeps, codec: str, residual: torch.Tensor, gradient: torch.Tensor, device: torch.device) -> bool:
+    wanted = residual.clone()
+    frame = Context(len(wanted), codec, gradient.dtype, residual=wanted, seed=5).compress(gradient)
+    chosen = choose(sweeps, _selector(codec), residual.to(device), gradient.to(device), 5, 0)
+    try:
+        return (chosen is not None and frames(_selector(codec), [chosen], gradient.dtype) == [frame] and
+                torch.equal(bits_of(chosen.rest.cpu()), bits_of(wanted)))
+    except Error:  # no frame has these positions, or values
+        return False
+
+
+def _finds(sweeps: Sweeps, codec: str, value: float, device: torch.device, dtype: torch.dtype) -> bool:
+    """The value is the last one."""
+    gradient = torch.ones(9001, dtype=dtype)
+    gradient[-1] = value
+    return choose(sweeps, _selector(codec), torch.zeros(9001, device=device), gradient.to(device), 5, 0) is None

@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: MIT
+"""How a sparse codec chooses the values that it sends: its parameters, and the numbers that the C library makes of
+them."""
+from __future__ import annotations
+
+import math
+from typing import NamedTuple, Optional
+
+from ...codec_strings import quantizer_of
+
+
+def _up(x: float, n: int) -> int:
+    """Rounded up; at most n."""
+    return math.ceil(x) if x < n else n
+
+
+class Selector(NamedTuple):
+    """Of topk or sparse-binary, without blocks."""
+
+    codec: str
+    p: float
+    sides: int
+    """2: positive and negative values are chosen apart, as sparse-binary does"""
+    exact: bool
+    """so many values are sent; else a sample says from which magnitude on they are"""
+    whole: bool
+    """a value that is sent leaves nothing behind"""
+
+    @classmethod
+    def of(cls, codec: str) -> Optional[Selector]:
+        """None: the codec is another one, or has blocks."""
+        name, parameters = quantizer_of(codec)
+        if name not in ("topk", "sparse-binary") or "block" in parameters:
+            return None
+        if name == "sparse-binary":
+            return cls(codec, float(parameters.get("p", 0.01)), 2, True, False)
+        return cls(codec, float(parameters.get("p", 0.05)), 1, parameters.get("select") == "exact",
+                   parameters.get("bits", "32") == "32")
+
+    def most(self, n: int) -> int:
+        """How many of n values are sent of each side at most."""
+        if not self.exact:
+            return min(2 * _up(self.p * n, n), n)
+        return max(round(self.p * n) if self.p * n < n else n, 1)
+
+    def samples(self, n: int) -> int:
+        return max(_up(200 / self.p, n), min(4096, n))
+
+    def wanted(self, samples: int) -> int:
+        """How many of the samples reach the threshold."""
+        return _up(self.p * samples, samples)

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: MIT
+"""Triton's kernels of sparse codecs in Triton's interpreter, and torch operations, against the C library: golden
+vectors, and random tensors.
+
+kernels_members.py [COUNT [SEED]]
+
+COUNT: random tensors for each codec, 1000 by default. Each tells its seed if it fails. What a kernel reads and writes
+is recorded: each value once in each sweep, and nothing else."""
+import argparse
+import random
+
+import kernels  # before triton is imported
+import torch
+
+import threelc
+from test_device import SHAPES
+from test_vectors import array, octets, records
+from threelc.torch.kernels import _members_triton, members
+from threelc.torch.kernels.operations import bits_of
+from threelc.torch.kernels.selector import Selector
+
+SWEEPS = members.Sweeps(_members_triton.draw, _members_triton.counts, _members_triton.lists)
+CODECS = ("topk", "topk:p=0.02+golomb", "topk:p=0.3,bits=1", "topk:p=0.001,bits=2+golomb", "topk:p=1",
+          "topk:select=exact,p=0.07", "topk:select=exact,bits=2,p=0.5+golomb", "topk:select=exact,p=1", "sbc",
+          "sbc:p=0.3", "sbc:p=1")
+TIES = {"ties": lambda x: (2 * x).round() / 8, "few": lambda x: x * (torch.rand(x.shape) < 0.05),
+        "positive": torch.abs, "wide": lambda x: torch.ldexp(x, torch.randint(-140, 60, x.shape))}
+SEED = 2**64 - 12345
+
+
+def once(touched, kind, tensors, others):
+    """Each value of tensors is touched once; of others any number of times."""
+    found = touched(kind, {**tensors, **others})
+    assert all((found[name] == 1).all() for name in tensors), kind
+
+
+def draw(residual, gradient, samples, seed, step):
+    with kernels.Accesses() as touched:
+        keys = SWEEPS.draw(residual, gradient, samples, seed, step)
+    once(touched, "writes", {"keys": keys}, {})
+    assert touched.bytes("reads") <= (4 + gradient.element_size()) * samples + 16 * -(-samples // 1024), "draw: reads"
+    return keys
+
+
+def counts(residual, gradient, least):
+    with kernels.Accesses() as touched:
+        largest, found = SWEEPS.counts(residual, gradient, least)
+    once(touched, "reads", {"residual": residual, "gradient": gradient}, {"least": least})
+    once(touched, "writes", {"largest": largest, "counts": found}, {})
+    return largest, found
+
+
+def lists(residual, gradient, least, starts, equals, ties, rest, k, whole):
+    with kernels.Accesses() as touched:
+        positions, values = SWEEPS.lists(residual, gradient, least, starts, equals, ties, rest, k, whole)
+    once(touched, "reads", {"residual": residual, "gradient": gradient, "starts": starts},
+         {"least": least, "equals": equals, **({} if ties is None else {"ties": ties})})
+    once(touched, "writes", {"positions": positions, "values": values, "rest": rest}, {})
+    return positions, values
+
+
+WAYS = (members.Sweeps(draw, counts, lists), members.OPERATIONS)
+
+
+def compare(codec, residual, gradient, seed=0, steps=1, checksum=False):
+    """Frames and residuals of the C library and of both ways. Returns how many values the last one sends."""
+    selector, wanted, k = Selector.of(codec), residual.clone(), None
+    context = threelc.Context(len(residual), codec, gradient.dtype, residual=wanted, checksum=checksum, seed=seed)
+    for step in range(steps):
+        before = wanted.clone()
+        try:
+            frame = context.compress(gradient.contiguous())
+        except threelc.NonFiniteError:
+            frame = None
+        for way in WAYS:
+            given = residual.copy_(before)
+            chosen = members.choose(way, selector, given, gradient, seed, step)
+            assert torch.equal(bits_of(given), bits_of(before)), "the residual was written"
+            assert (chosen is None) == (frame is None), "what is not finite"
+            if chosen is None:
+                continue
+            k = len(chosen.positions)
+            assert members.frames(selector, [chosen], gradient.dtype, checksum) == [frame], "frames differ"
+            assert torch.equal(bits_of(chosen.rest), bits_of(wanted)), "residuals differ"
+        for dtype in kernels.DTYPES.values() if frame else ():
+            out = torch.full((len(residual) + 1,), 7, dtype=dtype)[1:]
+            members.put(frame, out)
+            assert torch.equal(bits_of(out), bits_of(threelc.decompress(frame, torch.empty_like(out)))), f"put {dtype}"
+    return k
+
+
+def drawn(seed):
+    """Residual and gradient. They begin anywhere in their memory."""
+    draw = random.Random(seed)
+    torch.manual_seed(seed)
+    n = draw.choice((0, 1, draw.randint(2, 40), draw.randint(41, 4096), draw.randint(4097, 9000),
+                     1024 * draw.randint(1, 9) + draw.randint(-1, 1)))
+    dtype = draw.choice(tuple(kernels.DTYPES.values()))
+    kinds = {**SHAPES, **TIES}
+    shapes = [kinds[draw.choice(tuple(kinds))] for _ in range(2)]
+    gradient = shapes[0](torch.randn(n)).clamp(-6e4, 6e4).to(dtype)
+    residual = draw.choice((torch.zeros(n), shapes[1](torch.randn(n)), shapes[0](torch.randn(n))))
+    if n and draw.random() < 0.1:
+        draw.choice((gradient, residual))[draw.randrange(n)] = draw.choice(kernels.NONFINITE)
+    return tuple(torch.cat([torch.ones(first, dtype=tensor.dtype), tensor])[first:]
+                 for tensor, first in ((residual, draw.randrange(8)), (gradient, draw.randrange(8))))
+
+
+def trial(codec, seed):
+    try:
+        compare(codec, *drawn(seed), SEED + seed, 1 + seed % 2, bool(seed % 3))
+    except Exception as error:
+        raise AssertionError(f"{codec}, seed {seed}: {error}") from error
+
+
+def golden():
+    """Records of good.txt that are chosen here. Those that send from the residual alone are left out."""
+    return [record for record in records("good.txt") if Selector.of(dict(record)["codec"]) is not None and
+            ("grad", "null") not in record]
+
+
+def replay(record, way):
+    r = dict(record)
+    selector, dtype, n = Selector.of(r["codec"]), kernels.DTYPES[r["dtype"]], int(r["n"])
+    residual = torch.from_numpy(array(r["residual0"])) if "residual0" in r else torch.zeros(n)
+    step = 0
+    for i, (key, value) in enumerate(record):
+        if key != "grad":
+            continue
+        gradient = array(value, r["dtype"])
+        gradient = torch.from_numpy(gradient.view("<i2") if dtype == torch.bfloat16 else gradient).view(dtype)
+        chosen = members.choose(way, selector, residual, gradient, int(r["seed"]), step)
+        step += 1
+        frame, = members.frames(selector, [chosen], dtype, r["checksum"] == "1")
+        assert frame == octets(record[i + 1][1]), r["name"]
+        if r["feedback"] == "1":
+            residual = chosen.rest
+    if r["feedback"] == "1":
+        assert residual.numpy().tobytes() == octets(r["residual"]), r["name"]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("count", type=int, nargs="?", default=1000)
+    parser.add_argument("seed", type=int, nargs="?", default=0)
+    options = parser.parse_args()
+    records_of_codecs = golden()
+    for record in records_of_codecs:
+        for way in WAYS:
+            replay(record, way)
+    print(f"{len(records_of_codecs)} golden vectors: the same")
+    for codec in CODECS:
+        for i in range(options.count):
+            trial(codec, options.seed + i)
+        print(f"{codec}: {options.count} random tensors from seed {options.seed}: the same", flush=True)
+
+
+if __name__ == "__main__":
+    main()
