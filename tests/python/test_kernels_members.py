@@ -39,8 +39,7 @@ CPU = torch.device("cpu")
 SOURCE = Path(__file__).resolve().parents[2] / "src" / "python" / "threelc" / "torch" / "kernels" / "_members_triton.py"
 WRONG = {  # what a device may do, as changes of the source
     "flushes subnormal sums": (
-        "    x = _sum(residual, gradient, at, mask)\n", "    x = _sum(residual, gradient, at, mask)\n"
-        "    x = tl.where(tl.abs(x) < 2.0**-126, 0.0, x)\n"),
+        "    bits = x.to(tl.int32", "    x = tl.where(tl.abs(x) < 2.0**-126, 0.0, x)\n    bits = x.to(tl.int32"),
     "knows no NaN": ("tl.max(bits & 0x7fffffff, 0)", "tl.max(bits & 0x7f7fffff, 0)"),
     "takes the last ties": ("rank <= tl.load", "rank > tl.load"),
     "draws other samples": ("counter = index >> 2", "counter = index >> 3"),

@@ -17,12 +17,9 @@ def compress_members(positions: Any, values: Any, n: int, codec: str, *, dtype: 
                      checksum: bool = False, sent: Any = None) -> bytes:
     """The frame of some of n values: the one that Context.compress makes of all, if it chooses these.
 
-    positions: integers of 64 bits, which rise.
-    values:    float32; the value at each, gradient and residual added. random-sparse: divided by p.
-    codec:     of topk, sparse-binary (sbc) or random-sparse. sparse-binary: the members of both sides come, and the
-               side is found whose mean is larger.
-    dtype:     of the gradients.
-    sent:      float32, as many; it is written: what each value decodes to; 0: it is not sent. It may be `values`.
+    positions, values: integers of 64 bits, which rise; float32, gradient and residual added. random-sparse: x / p.
+    codec: of topk, random-sparse or sparse-binary (sbc). Of the last both sides come, and one is sent.
+    sent:  float32, which is written: what each value decodes to; 0: it is not sent. It may be `values`.
     """
     check_codec(codec)
     at, k, _ = weights_of(positions, DType.I64, "positions")
@@ -46,9 +43,8 @@ def compress_members(positions: Any, values: Any, n: int, codec: str, *, dtype: 
 
 
 def decompress_members(frame: Any, n: int) -> Tuple[memoryview, memoryview]:
-    """The other way round, of a frame of n values: positions, which rise, and what the value at each decodes to; the
-    others are 0. numpy.frombuffer() and torch.frombuffer() take what comes. UnsupportedError: a frame of another codec.
-    """
+    """The other way round, of a frame of n values: positions, and what the value at each decodes to, for
+    numpy.frombuffer() or torch.frombuffer(). UnsupportedError: a frame of another codec."""
     source, n = octets(frame, "frame"), count(n, "n")
     cap, k = inspect(frame).nonzero or 0, c_size_t()
     positions, values = bytearray(8 * cap), bytearray(4 * cap)
