@@ -227,12 +227,39 @@ TLC_API void tlc_worker_destroy(tlc_worker *w); /* NULL is allowed */
  * TLC_ERR_ORDER: the last push was not answered yet. */
 TLC_API tlc_status tlc_worker_push(tlc_worker *w, const void *const *grads, double weight, tlc_message *to);
 
+/* The same for gradients that were quantized elsewhere, as on a GPU. frames[i]: the frame of pushed part i, as
+ * tlc_compress_quartic makes it; len 0: it is compressed as always. A tensor whose parts all have frames needs no
+ * gradient: its entry of grads may be NULL, and what its frames do not send is the caller's to keep. Its residual here
+ * gets only what comes back when a push is not taken.
+ * If the outcome has a cause, a gradient was not finite, and no frame is sent.
+ * TLC_ERR_PARAM: also for a frame of another codec, dtype or n, or a damaged one. TLC_ERR_ORDER: also in the step of
+ * tlc_worker_join. */
+TLC_API tlc_status tlc_worker_push_frames(tlc_worker *w, const void *const *grads, const tlc_message *frames,
+                                          double weight, tlc_message *to);
+
+/* The parts of tensors that have a frame of their own in pushes: tensors of at least min_n values, or with a codec of
+ * their own. tlc_part: the mean is NULL, the residual that of pushes. TLC_ERR_PARAM: no such part. */
+TLC_API size_t tlc_worker_pushed_parts(const tlc_worker *w);
+TLC_API tlc_status tlc_worker_pushed_part(const tlc_worker *w, size_t i, tlc_part *part);
+
 /* Ends the step. from[i]: the answer of server i. out[t]: n values of tensor t: what the servers answered. Allowed
  * without a push. What a server did not take goes back into the residuals.
  * TLC_ERR_STEP: the step failed on a server: its parts of out are not written. tlc_worker_outcome names the cause.
  * TLC_ERR_CORRUPT, _CHECKSUM, _VERSION, _PARAM, _ORDER (another step) and those of frames: a message is at fault. Fetch
  * it again, then repeat the call. */
 TLC_API tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void *const *out);
+
+/* The same for who decodes elsewhere, as on a GPU. out[t] may be NULL if the parts of tensor t are pulled ones: then
+ * frames[i] is the frame of each pulled part i of it, which was checked, and lies in a message of from. For the parts
+ * of other tensors, and with TLC_ERR_STEP for those of a server on which the step failed, its len is 0.
+ * tlc_decompress says what a frame stands for, or tlc_decompress_quartic. */
+TLC_API tlc_status tlc_worker_pull_frames(tlc_worker *w, const tlc_message *from, void *const *out,
+                                          tlc_message *frames);
+
+/* The parts of tensors that have a frame of their own in answers, as tlc_worker_pushed_part says it of pushes.
+ * tlc_part: mean and residual are NULL. TLC_ERR_PARAM: no such part. */
+TLC_API size_t tlc_worker_pulled_parts(const tlc_worker *w);
+TLC_API tlc_status tlc_worker_pulled_part(const tlc_worker *w, size_t i, tlc_part *part);
 
 /* momentum[t][i] = +0 where the last push sent a value that the server took (SBC, momentum masking). Call it after
  * tlc_worker_pull. momentum[t]: n floats, or NULL to leave it out. Tensors whose codec has no zero (raw, onebit) are
@@ -368,17 +395,9 @@ TLC_API void tlc_allreduce_destroy(tlc_allreduce *a); /* NULL is allowed */
  * all are the same message. */
 TLC_API tlc_status tlc_allreduce_push(tlc_allreduce *a, const void *const *grads, double weight, tlc_message *to);
 
-/* The same for gradients that were quantized elsewhere, as on a GPU. frames[i]: the frame of pushed part i, as
- * tlc_compress_quartic makes it; len 0: it is compressed as always. A tensor whose parts all have frames needs no
- * gradient: its entry of grads may be NULL, and what its frames do not send is the caller's to keep. Its residual here
- * gets only what comes back when a step fails.
- * If the outcome has a cause, a gradient was not finite, and no frame is sent.
- * TLC_ERR_PARAM: also for a frame of another codec, dtype or n, or a damaged one. */
+/* As tlc_worker_push_frames and those below it. Residuals get what comes back when a step fails. */
 TLC_API tlc_status tlc_allreduce_push_frames(tlc_allreduce *a, const void *const *grads, const tlc_message *frames,
                                              double weight, tlc_message *to);
-
-/* The parts of tensors that have a frame of their own in pushes: tensors of at least min_n values, or with a codec of
- * their own. tlc_part: the mean is NULL, the residual that of pushes. TLC_ERR_PARAM: no such part. */
 TLC_API size_t tlc_allreduce_pushed_parts(const tlc_allreduce *a);
 TLC_API tlc_status tlc_allreduce_pushed_part(const tlc_allreduce *a, size_t i, tlc_part *part);
 
@@ -412,15 +431,10 @@ TLC_API tlc_status tlc_allreduce_answer(tlc_allreduce *a, const float *const *de
  * Other failures as tlc_worker_pull: fetch the message again, then repeat the call. */
 TLC_API tlc_status tlc_allreduce_pull(tlc_allreduce *a, const tlc_message *from, void *const *out);
 
-/* The same for who decodes elsewhere, as on a GPU. out[t] may be NULL if the parts of tensor t are pulled ones: then
- * frames[i] is the frame of each pulled part i of it, which was checked, and lies in a message of from. For the parts
- * of other tensors its len is 0. tlc_decompress says what a frame stands for, or tlc_decompress_quartic.
- * TLC_ERR_ORDER: also with gather. */
+/* As tlc_worker_pull_frames and those below it. With TLC_ERR_STEP there are no frames. With gather there are no pulled
+ * parts. TLC_ERR_ORDER: also with gather. */
 TLC_API tlc_status tlc_allreduce_pull_frames(tlc_allreduce *a, const tlc_message *from, void *const *out,
                                              tlc_message *frames);
-
-/* The parts of tensors that have a frame of their own in answers, as tlc_allreduce_pushed_part says it of pushes; none
- * with gather. tlc_part: mean and residual are NULL. TLC_ERR_PARAM: no such part. */
 TLC_API size_t tlc_allreduce_pulled_parts(const tlc_allreduce *a);
 TLC_API tlc_status tlc_allreduce_pulled_part(const tlc_allreduce *a, size_t i, tlc_part *part);
 

@@ -363,8 +363,7 @@ tlc_status tlc_mpi_outcome(const tlc_mpi *h, tlc_outcome *outcome)
 {
     if (!h || !outcome || outcome->struct_size < sizeof outcome->struct_size)
         return TLC_ERR_PARAM;
-    const int broken = h->state == TLC_MPI_BROKEN && h->sentence[0];
-    if (!h->refused && !broken)
+    if (!h->refused && !h->sentence[0])
         return h->role->outcome(h, outcome);
     tlc_outcome ours = {.rank = h->refused ? (uint32_t)h->mail.rank : TLC_NOBODY,
                         .tensor = h->refused ? h->refused_tensor : TLC_ALL};

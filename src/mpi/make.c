@@ -19,40 +19,38 @@ tlc_status tlc_mpi_config_init_fortran(tlc_mpi_config *cfg, size_t struct_size, 
 }
 
 /* Takes over what the caller gave. The object checks the rest. */
-static tlc_status import_config(tlc_mpi_making *m)
+static void import_config(tlc_mpi_making *m)
 {
     const tlc_mpi_config *c = &m->cfg;
 
     (void)tlc_exchange_config_init(&m->exchange, sizeof m->exchange);
     if (!c->exchange)
-        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "exchange is NULL");
-    if (c->count && !c->tensors)
-        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "tensors is NULL, but their count is %zu", c->count);
-    if (!c->chunk || c->chunk > INT_MAX)
-        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "chunk is %zu; it is 1 to %d", c->chunk, INT_MAX);
-    if (!tlc_import(&m->exchange, sizeof m->exchange, c->exchange))
-        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM,
-                                   "struct_size of exchange is %zu; it is at least %zu, and what follows %zu bytes is "
-                                   "0",
-                                   c->exchange->struct_size, sizeof(size_t), sizeof m->exchange);
-    if (!m->exchange.alloc.alloc != !m->exchange.alloc.free) {
+        (void)tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "exchange is NULL");
+    else if (c->count && !c->tensors)
+        (void)tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "tensors is NULL, but their count is %zu", c->count);
+    else if (!c->chunk || c->chunk > INT_MAX)
+        (void)tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "chunk is %zu; it is 1 to %d", c->chunk, INT_MAX);
+    else if (!tlc_import(&m->exchange, sizeof m->exchange, c->exchange))
+        (void)tlc_mpi_make_refuse(m, TLC_ERR_PARAM,
+                                  "struct_size of exchange is %zu; it is at least %zu, and what follows %zu bytes is "
+                                  "0",
+                                  c->exchange->struct_size, sizeof(size_t), sizeof m->exchange);
+    else if (!m->exchange.alloc.alloc != !m->exchange.alloc.free) {
         const char *given = m->exchange.alloc.alloc ? "alloc" : "free";
         m->exchange.alloc = (tlc_allocator){NULL, NULL, NULL}; /* for the handle, until it is freed again */
-        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "of alloc, only %s is given", given);
-    }
+        (void)tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "of alloc, only %s is given", given);
+    } else if (c->count && c->tensors->struct_size < sizeof c->tensors->struct_size)
+        (void)tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "struct_size of tensors is %zu; it is at least %zu",
+                                  c->tensors->struct_size, sizeof(size_t));
     m->exchange.struct_size = sizeof m->exchange;
     m->exchange.outcome = &m->found;
-    if (c->count && c->tensors->struct_size < sizeof c->tensors->struct_size)
-        return tlc_mpi_make_refuse(m, TLC_ERR_PARAM, "struct_size of tensors is %zu; it is at least %zu",
-                                   c->tensors->struct_size, sizeof(size_t));
-    return TLC_OK;
 }
 
 /* ---- make -------------------------------------------------------------------------------------------------------- */
 
-static tlc_status no_memory(tlc_mpi_making *m)
+static void no_memory(tlc_mpi_making *m)
 {
-    return tlc_mpi_make_refuse(m, TLC_ERR_NOMEM, "%s", tlc_status_string(TLC_ERR_NOMEM));
+    (void)tlc_mpi_make_refuse(m, TLC_ERR_NOMEM, "%s", tlc_status_string(TLC_ERR_NOMEM));
 }
 
 /* Copies the names of tensors. */
@@ -66,7 +64,7 @@ static void take_names(tlc_mpi_making *m, tlc_mpi *h)
     }
     h->name = tlc_mail_take(&h->mail, 1, (h->count + 1) * sizeof *h->name + bytes);
     if (!h->name) {
-        (void)no_memory(m);
+        no_memory(m);
         return;
     }
     char *at = (char *)(h->name + h->count + 1);
@@ -100,13 +98,13 @@ tlc_status tlc_mpi_make_begin(tlc_mpi_making *m, const tlc_mpi_role *role, const
 
     if (status)
         return status;
-    (void)import_config(m);
+    import_config(m);
     if (!m->exchange.push)
         m->exchange.push = role->push;
     const tlc_mail mail = {.comm = m->comm, .rank = m->rank, .chunk = m->cfg.chunk, .alloc = m->exchange.alloc};
     tlc_mpi *h = m->handle = tlc_mail_take(&mail, 1, sizeof *h);
     if (!h) {
-        (void)no_memory(m);
+        no_memory(m);
         return TLC_OK;
     }
     h->role = role;
@@ -118,7 +116,7 @@ tlc_status tlc_mpi_make_begin(tlc_mpi_making *m, const tlc_mpi_role *role, const
     h->out = tlc_mail_take(&mail, h->count + 1, sizeof *h->out);
     h->n = tlc_mail_take(&mail, h->count + 1, sizeof *h->n);
     if (!h->out || !h->n) {
-        (void)no_memory(m);
+        no_memory(m);
         return TLC_OK;
     }
     for (size_t i = 0; i < h->count; i++)
@@ -139,7 +137,7 @@ void tlc_mpi_make_peers(tlc_mpi_making *m, size_t peers, int first, const int *l
     h->to = tlc_mail_take(&h->mail, peers + 1, sizeof *h->to);
     h->over = tlc_mail_take(&h->mail, peers + 1, 1);
     if (!h->peer || !h->box || !h->from || !h->to || !h->over) {
-        (void)no_memory(m);
+        no_memory(m);
         return;
     }
     h->peers = peers;
@@ -184,7 +182,7 @@ static tlc_status make_room(tlc_mpi_making *m)
         return m->status;
     const size_t most = len < SIZE_MAX ? (size_t)len : SIZE_MAX;
     if (reserve(m->handle, most) || (m->pair && reserve(m->pair, most)))
-        (void)no_memory(m);
+        no_memory(m);
     return tlc_mpi_agree(m);
 }
 

@@ -4,8 +4,9 @@
  */
 #include "../support/support.h"
 #include "fake_turns.h"
+#include <sched.h>
 
-enum { REQUESTS = 256, LONG_WAIT = 4 };
+enum { REQUESTS = 256, LOOKS = 8 };
 
 typedef enum request_state { UNUSED, SENDS, SENT, RECEIVES } request_state;
 
@@ -22,6 +23,31 @@ static request requests[REQUESTS];
 static uint64_t sends;
 static int probed[FAKE_RANKS];
 
+/* ---- looks ------------------------------------------------------------------------------------------------------- */
+
+static int yields[FAKE_RANKS], looks[FAKE_RANKS]; /* looks: since the rank has yielded, or a message has moved */
+
+/* A rank that finds nothing yields soon. */
+static void look(void)
+{
+    require(++looks[fake_rank()] <= LOOKS);
+}
+
+/* In place of that of the system. */
+int sched_yield(void)
+{
+    yields[fake_rank()]++;
+    looks[fake_rank()] = 0;
+    return 0;
+}
+
+int fake_yields(void)
+{
+    return yields[fake_rank()];
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
 int fake_requests(void)
 {
     int left = 0;
@@ -37,6 +63,8 @@ void fake_end_requests(void)
         require(requests[i].state == UNUSED || fake_keeps());
         requests[i].state = UNUSED;
     }
+    memset(yields, 0, sizeof yields);
+    memset(looks, 0, sizeof looks);
 }
 
 static MPI_Request request_of(int i)
@@ -85,7 +113,7 @@ static request *first_of(int where, int from, int to, int tag)
 
 int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, MPI_Comm c, MPI_Request *handle)
 {
-    const int code = fake_begin_in(c);
+    const int code = fake_begin_in(c, NULL);
 
     if (code)
         return code;
@@ -103,7 +131,7 @@ int MPI_Isend(const void *data, int count, MPI_Datatype type, int to, int tag, M
 
 int MPI_Iprobe(int from, int tag, MPI_Comm c, int *came, MPI_Status *about)
 {
-    int code = fake_begin_in(c);
+    int code = fake_begin_in(c, NULL);
     const request *r = code ? NULL : first_of(fake_comm(c), from, fake_rank(), tag);
 
     (void)about;
@@ -111,6 +139,7 @@ int MPI_Iprobe(int from, int tag, MPI_Comm c, int *came, MPI_Status *about)
     if (r)
         probed[fake_rank()] = r->len;
     else if (!code) {
+        look();
         code = fake_stall();
         if (code)
             fake_fails_in(fake_comm(c));
@@ -123,12 +152,12 @@ int MPI_Get_count(const MPI_Status *about, MPI_Datatype type, int *count)
     (void)about;
     require(type == MPI_BYTE);
     *count = probed[fake_rank()];
-    return fake_begin();
+    return fake_begin(NULL);
 }
 
 int MPI_Irecv(void *data, int count, MPI_Datatype type, int from, int tag, MPI_Comm c, MPI_Request *handle)
 {
-    const int code = fake_begin_in(c);
+    const int code = fake_begin_in(c, NULL);
 
     if (!code)
         new_request(handle, (request){.state = RECEIVES,
@@ -160,7 +189,7 @@ static int is_over(request *r)
         memcpy(r->target, message->source, (size_t)r->len);
     message->state = SENT;
     if (message->len)
-        message->asked = -LONG_WAIT;
+        message->asked = -FAKE_LONG_WAIT;
     return 1;
 }
 
@@ -168,12 +197,13 @@ static void end(MPI_Request *handle)
 {
     asked(*handle)->state = UNUSED;
     *handle = MPI_REQUEST_NULL;
+    looks[fake_rank()] = 0;
     fake_moved();
 }
 
 int MPI_Testall(int count, MPI_Request list[], int *done, MPI_Status about[])
 {
-    const int code = fake_begin();
+    const int code = fake_begin(NULL);
 
     (void)about;
     *done = 1;
@@ -206,5 +236,5 @@ int MPI_Cancel(MPI_Request *handle)
         asked(*handle)->state = SENT;
         asked(*handle)->asked = 1;
     }
-    return fake_begin();
+    return fake_begin(NULL);
 }

@@ -2,7 +2,6 @@
 #include "../support/support.h"
 #include "fake_turns.h"
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +31,8 @@ static struct {
     fake_fault fault;
     void (*play)(int rank, int ranks);
     int calls[FAKE_RANKS], errors[FAKE_RANKS], is_done[FAKE_RANKS];
+    const char *call[FAKE_RANKS], *failed[FAKE_RANKS]; /* the last call; the one in which it was told first */
     double clock[FAKE_RANKS];
-    int yields[FAKE_RANKS];
     int comms;
     comm comm[COMMS];
     pthread_mutex_t lock;
@@ -66,6 +65,8 @@ static int told(void)
 {
     if (++fake.errors[me] > ERRORS_MAX)
         wrong("goes on and on, though MPI fails");
+    if (fake.errors[me] == 1)
+        fake.failed[me] = fake.call[me];
     return fake.errors[me] == 1 ? FAKE_ERROR : MPI_ERR_INTERN;
 }
 
@@ -118,10 +119,11 @@ int fake_keeps(void)
     return fake.was_hit && fake.fault.keeps;
 }
 
-int fake_begin(void)
+int fake_begin(const char *call)
 {
     const int is_fault = me == fake.fault.rank && ++fake.calls[me] == fake.fault.call;
 
+    fake.call[me] = call;
     fake.was_hit |= is_fault;
     return is_fault || fake.is_broken ? told() : MPI_SUCCESS;
 }
@@ -167,7 +169,6 @@ int fake_run(int ranks, fake_fault fault, void (*play)(int rank, int ranks))
     memset(fake.errors, 0, sizeof fake.errors);
     memset(fake.is_done, 0, sizeof fake.is_done);
     memset(fake.clock, 0, sizeof fake.clock);
-    memset(fake.yields, 0, sizeof fake.yields);
     for (int i = 0; i < ranks; i++) {
         pthread_cond_init(&fake.wake[i], NULL);
         require(!pthread_create(&thread[i], NULL, rank_main, (void *)(intptr_t)i));
@@ -211,10 +212,10 @@ static comm *whole_comm(MPI_Comm c)
     return where;
 }
 
-int fake_begin_in(MPI_Comm c)
+int fake_begin_in(MPI_Comm c, const char *call)
 {
     comm *where = whole_comm(c);
-    const int code = fake_begin();
+    const int code = fake_begin(call);
 
     where->failed[me] |= code != MPI_SUCCESS;
     return code;
@@ -237,7 +238,7 @@ MPI_Comm fake_world(void)
 
 int MPI_Comm_rank(MPI_Comm c, int *rank)
 {
-    const int code = fake_begin();
+    const int code = fake_begin(__func__);
 
     (void)comm_at(c);
     if (!code)
@@ -247,7 +248,7 @@ int MPI_Comm_rank(MPI_Comm c, int *rank)
 
 int MPI_Comm_size(MPI_Comm c, int *size)
 {
-    const int code = fake_begin();
+    const int code = fake_begin(__func__);
 
     (void)comm_at(c);
     if (!code)
@@ -257,7 +258,7 @@ int MPI_Comm_size(MPI_Comm c, int *size)
 
 int MPI_Comm_free(MPI_Comm *c)
 {
-    const int code = fake_begin_in(*c);
+    const int code = fake_begin_in(*c, NULL);
 
     if (code) /* it is gone all the same: nobody has to say so */
         fake.errors[me]--;
@@ -271,7 +272,9 @@ int MPI_Comm_free(MPI_Comm *c)
 /* Joins the next collective call of a communicator, and waits for the root, or for all (root -1). */
 static int join(MPI_Comm c, shape what, const void *data, int size, int root, slot **joined)
 {
-    const int code = fake_begin_in(c);
+    static const char *const calls[] = {"MPI_Bcast", "MPI_Allreduce", "MPI_Comm_dup", "MPI_Dist_graph_create_adjacent",
+                                        "MPI_Neighbor_allgather"};
+    const int code = fake_begin_in(c, calls[what]);
     comm *where = comm_at(c);
     const int n = where->calls[me]++;
 
@@ -380,7 +383,7 @@ int MPI_Dist_graph_create_adjacent(MPI_Comm c, int in, const int *from, const in
 
 int MPI_Topo_test(MPI_Comm c, int *topology)
 {
-    const int code = fake_begin();
+    const int code = fake_begin(__func__);
 
     if (!code)
         *topology = comm_at(c)->is_graph ? MPI_DIST_GRAPH : MPI_UNDEFINED;
@@ -389,7 +392,7 @@ int MPI_Topo_test(MPI_Comm c, int *topology)
 
 int MPI_Dist_graph_neighbors_count(MPI_Comm c, int *in, int *out, int *weighted)
 {
-    const int code = fake_begin();
+    const int code = fake_begin(__func__);
 
     if (!code) {
         *in = *out = comm_at(c)->degree[me];
@@ -401,7 +404,7 @@ int MPI_Dist_graph_neighbors_count(MPI_Comm c, int *in, int *out, int *weighted)
 /* The graph has no weights, so anything may be in their place. */
 int MPI_Dist_graph_neighbors(MPI_Comm c, int in, int *from, int *in_weights, int out, int *to, int *out_weights)
 {
-    const int code = fake_begin();
+    const int code = fake_begin(__func__);
 
     for (int i = 0; i < in && i < out && !code; i++) {
         from[i] = to[i] = comm_at(c)->neighbour[me][i];
@@ -434,6 +437,11 @@ const char *fake_sentence(void)
     return text[fake.fault.says != FAKE_TEXT];
 }
 
+const char *fake_call(int rank)
+{
+    return fake.failed[rank];
+}
+
 int MPI_Error_string(int code, char *text, int *len)
 {
     if (fake.fault.says == FAKE_FAILS)
@@ -448,16 +456,4 @@ int MPI_Error_string(int code, char *text, int *len)
 double MPI_Wtime(void)
 {
     return fake.clock[me]++;
-}
-
-/* In place of that of the system. */
-int sched_yield(void)
-{
-    fake.yields[me]++;
-    return 0;
-}
-
-int fake_yields(void)
-{
-    return fake.yields[me];
 }

@@ -11,6 +11,7 @@
 
 enum {
     FAKE_RANKS = 4,
+    FAKE_LONG_WAIT = 4,        /* looks of a sender until it hears that a message came */
     FAKE_ERROR = MPI_ERR_OTHER /* of the first call that fails on a rank; later ones have another */
 };
 
@@ -36,6 +37,9 @@ int fake_was_told(void);
 
 /* What a handle says of it. */
 const char *fake_sentence(void);
+
+/* The call in which a rank was told first. NULL: handles do not name it. */
+const char *fake_call(int rank);
 
 /* How often this rank has yielded its processor. */
 int fake_yields(void);

@@ -10,11 +10,11 @@
 /* The rank whose turn it is. */
 int fake_rank(void);
 
-/* The head of every call: MPI_SUCCESS, or what it returns instead. */
-int fake_begin(void);
+/* The head of every call: MPI_SUCCESS, or what it returns instead. call: its name; NULL: handles do not say it. */
+int fake_begin(const char *call);
 
 /* The same for a call in which others take part. */
-int fake_begin_in(MPI_Comm comm);
+int fake_begin_in(MPI_Comm comm, const char *call);
 
 /* A request of this communicator has failed. */
 void fake_fails_in(int comm);

@@ -3,6 +3,7 @@
  * Handles that leave while others go on, in the middle of a step or between steps.
  */
 #include "fault_scene.h"
+#include <sched.h>
 
 /* What others wait for. */
 static tlc_status tell(int from)
@@ -21,8 +22,10 @@ static tlc_status step(const scene *s, tlc_mpi *worker)
 /* The server takes what comes meanwhile. Others go on in it. */
 static void take_pushes(tlc_mpi *server)
 {
-    for (int i = 0; i < 8; i++)
+    for (int i = 0; i < 8; i++) {
         require_status(tlc_mpi_progress(&server, 1), TLC_OK);
+        (void)sched_yield();
+    }
 }
 
 /* The server ends while the first worker waits for it and the others have not pushed, which they do after the first
@@ -126,6 +129,7 @@ void play_worker_broken(int rank, int ranks)
         status = went(worker, tlc_mpi_test(worker, &done));
         status = status == TLC_ERR_NOMEM ? TLC_OK : status;
         fake_dawdle(1);
+        (void)sched_yield();
     }
     require(rank != 2 || status);
     tlc_mpi_destroy(worker);
@@ -150,6 +154,32 @@ void play_servers_first(int rank, int ranks)
     tlc_mpi_destroy(worker);
     if (!status && rank != 1)
         (void)tell(2);
+    close_scene(&s);
+}
+
+/* One server ends while the answer of the other one is half there. That breaks the worker, which takes the rest when it
+ * leaves. */
+void play_half_answered(int rank, int ranks)
+{
+    tlc_mpi *h = NULL;
+    scene s;
+
+    (void)ranks;
+    scene_set(&s, rank, 1, 2);
+    s.exchange.split_n = 1;
+    tlc_status status = created(&s, rank ? tlc_mpi_server_create(&h, &s.cfg, NULL) : tlc_mpi_worker_create(&h, &s.cfg));
+    if (!status && !rank) {
+        status = went(h, tlc_mpi_worker_start(h, s.grads, 1, s.out));
+        fake_dawdle(4);
+        require(status || await(h) != TLC_OK);
+    }
+    if (!status && rank == 2)
+        status = went(h, tlc_mpi_server_start(h));
+    if (!status && rank == 2)
+        status = await(h);
+    if (!status && rank == 2)
+        (void)went(h, tlc_mpi_server_answer(h, NULL));
+    tlc_mpi_destroy(h);
     close_scene(&s);
 }
 

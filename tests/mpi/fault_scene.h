@@ -30,13 +30,17 @@ typedef struct scene {
 
 void scene_set(scene *s, int rank, uint32_t workers, uint32_t servers);
 
-/* Does a create that failed say why? */
+/* The outcome is of a call of MPI that failed while all ranks made something, on the rank on which it failed and on
+ * those that hear of it. */
+void require_told(const tlc_outcome *found, int rank);
+
+/* Does a create that failed say why? None succeeds on a rank on which there was no memory. */
 tlc_status created(const scene *s, tlc_status status);
 
 /* Does a call that failed say why? None succeeds on a rank on which MPI has failed. */
 tlc_status went(const tlc_mpi *h, tlc_status status);
 
-/* A step ends. The rank tries again if there was no memory for a message that came. */
+/* A step ends. The rank tries again if there was no memory for a message that came, which is told, and nothing else. */
 tlc_status await(tlc_mpi *h);
 
 /* All memory was given back, but what MPI may still use. */
@@ -47,8 +51,12 @@ void play_server_gone(int rank, int ranks);
 void play_worker_gone(int rank, int ranks);
 void play_worker_broken(int rank, int ranks);
 void play_servers_first(int rank, int ranks);
+void play_half_answered(int rank, int ranks);
 void play_at_once(int rank, int ranks);
 void play_worker_at_once(int rank, int ranks);
+
+/* A rank yields as often as there is nothing to do (fault_waits.c). */
+void test_waits(void);
 
 /* Each call fails on each rank while a rank is wrong, too. */
 void test_wrong(void);

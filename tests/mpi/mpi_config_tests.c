@@ -231,6 +231,13 @@ static void outcomes(void)
     s.cfg.comm = MPI_COMM_NULL;
     require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM);
     require(!h && !s.memory.used);
+    for (int i = 0; i < 2; i++) { /* a configuration of which the outcome is no part */
+        scene_set(&s);
+        s.cfg.struct_size = i ? 7 : offsetof(tlc_mpi_config, outcome);
+        s.cfg.comm = MPI_COMM_NULL;
+        require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_ERR_PARAM);
+        require(!s.found.status && !s.found.sentence[0] && !h);
+    }
 }
 
 /* ---- memory of the caller ---------------------------------------------------------------------------------------- */

@@ -141,6 +141,7 @@ static void turns(void)
     require(!tlc_mpi_worker_object(h) && !tlc_mpi_server_object(h) && !tlc_mpi_gossip_object(h));
     require(tlc_mpi_allreduce_object(h) && !tlc_mpi_allreduce_object(NULL));
     require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_OK);
+    require(!status_of(h)); /* what was refused before is forgotten */
     REFUSED(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_ERR_ORDER, TLC_ALL,
             "tlc_mpi_allreduce_start was called before tlc_mpi_wait has ended the last step");
     require_status(tlc_mpi_progress(&h, 1),

@@ -16,9 +16,36 @@ static tlc_status test_to_end(tlc_mpi *h)
 
     do {
         status = tlc_mpi_test(h, &done);
-        require(done || !status);
+        require(done == 1 || (!done && !status));
     } while (!done);
     return status;
+}
+
+/* The same of a worker and a server. */
+static void servers_tested(void)
+{
+    tlc_mpi *worker = NULL, *server = NULL;
+    int done = 7;
+    scene s;
+
+    scene_set(&s);
+    s.exchange.servers = s.exchange.workers = (uint32_t)ranks;
+    require_status(tlc_mpi_worker_create(&worker, &s.cfg), TLC_OK);
+    require_status(tlc_mpi_server_create(&server, &s.cfg, worker), TLC_OK);
+    for (int step = 0; step < 2; step++) {
+        require_status(tlc_mpi_worker_start(worker, s.grads, 1, s.out), TLC_OK);
+        require_status(tlc_mpi_server_start(server), TLC_OK);
+        require_status(test_to_end(server), TLC_OK);
+        require_status(tlc_mpi_test(server, &done), TLC_ERR_ORDER);
+        require(!done);
+        require_status(tlc_mpi_server_answer(server, NULL), TLC_OK);
+        require_status(test_to_end(worker), TLC_OK);
+        require_status(tlc_mpi_test(worker, &done), TLC_ERR_ORDER);
+        require(!done);
+    }
+    tlc_mpi_destroy(worker);
+    tlc_mpi_destroy(server);
+    require(!s.memory.used);
 }
 
 static void steps_tested(void)
@@ -47,7 +74,7 @@ static void steps_tested(void)
         do
             require_status(tlc_mpi_test(h, &done), TLC_OK);
         while (!done);
-        require(!status_of(h)); /* what was refused is forgotten */
+        require(done == 1 && !status_of(h)); /* what was refused is forgotten */
     }
     require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_OK);
     require_status(tlc_allreduce_cancel(tlc_mpi_allreduce_object(h)), TLC_OK);
@@ -293,6 +320,29 @@ static void room(void)
     require(!s.memory.used);
 }
 
+/* Room for a message grows to twice as much each time: many pieces need few allocations, and little more than they
+ * are. */
+static void room_grows(void)
+{
+    enum { PIECE = 16, TIMES = 9, MOST = PIECE << (TIMES - 1) };
+    tlc_mpi *h = NULL;
+    scene s;
+
+    scene_set(&s);
+    s.cfg.chunk = PIECE;
+    s.exchange.gather = 1;
+    s.exchange.push = "raw"; /* 2800 bytes, and little more */
+    require_status(tlc_mpi_allreduce_create(&h, &s.cfg), TLC_OK);
+    require_status(tlc_mpi_allreduce_start(h, s.grads, 1, s.out), TLC_OK);
+    scene_memory(&s, TIMES * (ranks - 1));
+    s.memory.largest = 0;
+    require_status(tlc_mpi_wait(h), TLC_OK);
+    require(!s.memory.left && s.memory.largest == (ranks > 1 ? MOST : 0));
+    scene_memory(&s, -1);
+    tlc_mpi_destroy(h);
+    require(!s.memory.used);
+}
+
 /* Ranks that are workers and servers send pieces of a byte, and what a rank gets is larger or smaller than what it
  * sends. There is room for both kinds of messages. */
 static void room_for_both(void)
@@ -407,11 +457,13 @@ static void turns(void)
 
 const mpi_test handle_tests[] = {
     {"steps that are tested", steps_tested},
+    {"steps of servers that are tested", servers_tested},
     {"objects that do not take what came", objects_fail},
     {"a server and its optimizer", server_runs},
     {"tensors without values", no_values},
     {"statistics", statistics},
     {"room for messages", room},
+    {"room that grows", room_grows},
     {"room for messages to workers and servers", room_for_both},
     {"outcomes of handles", outcomes},
     {"all kinds send to the next rank first", turns},

@@ -61,6 +61,7 @@ int main(int argc, char **argv)
     run(handle_tests);
     run(several_tests);
     run(kinds_tests);
+    run(memory_tests);
     run(mode_tests);
     if (rank == 0)
         printf("1..%d\n", number);

@@ -25,8 +25,8 @@ typedef struct mpi_test {
 
 /* each up to NULL */
 extern const mpi_test allreduce_tests[], server_tests[], gossip_tests[], message_tests[], create_tests[],
-    compare_tests[], config_tests[], failure_tests[], graph_tests[], handle_tests[], kinds_tests[], mode_tests[],
-    several_tests[];
+    compare_tests[], config_tests[], failure_tests[], graph_tests[], handle_tests[], kinds_tests[], memory_tests[],
+    mode_tests[], several_tests[];
 
 /* The same text on all ranks. */
 void require_same_text(const char *text);

@@ -61,6 +61,31 @@ static void waits(void)
         tlc_mpi_destroy(h[i]);
 }
 
+/* Lists of one handle or more that end at a guard page, or nearly, with and without a step. */
+static void lists_end(void)
+{
+    heap memory = {.left = -1};
+    const tlc_allocator a = heap_allocator(&memory);
+    scene s;
+
+    for (size_t count = 1; count <= 2; count++) {
+        tlc_mpi **list = a.alloc(a.opaque, count * sizeof(void *));
+        require(list);
+        scene_set(&s);
+        for (size_t i = 0; i < count; i++)
+            require_status(tlc_mpi_allreduce_create(&list[i], &s.cfg), TLC_OK);
+        require_status(tlc_mpi_wait_all(list, count), TLC_ERR_ORDER);
+        for (size_t i = 0; i < count; i++)
+            require_status(tlc_mpi_allreduce_start(list[i], s.grads, 1, s.out), TLC_OK);
+        require_status(tlc_mpi_progress(list, count), TLC_OK);
+        require_status(tlc_mpi_wait_all(list, count), TLC_OK);
+        for (size_t i = 0; i < count; i++)
+            tlc_mpi_destroy(list[i]);
+        require(!s.memory.used);
+        heap_empty(&memory);
+    }
+}
+
 /* Nothing happens to handles without a step, whatever their kind. */
 static void leaves_idle(tlc_mpi *const *h, size_t count)
 {
@@ -134,6 +159,7 @@ static void idle_handles(void)
 
 const mpi_test several_tests[] = {
     {"several handles, some of which fail", waits},
+    {"lists of handles", lists_end},
     {"handles without a step", idle_handles},
     {NULL, NULL},
 };

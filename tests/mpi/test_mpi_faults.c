@@ -267,11 +267,17 @@ static void play_backup(int rank, int ranks)
     s.exchange.push = s.exchange.pull = "raw";
     tlc_status status = created(&s, rank < ranks - 1 ? tlc_mpi_worker_create(&h, &s.cfg)
                                                      : tlc_mpi_server_create(&h, &s.cfg, NULL));
+    const int before = fake_yields();
     while (!status && rank == ranks - 1) {
         status = went(h, tlc_mpi_server_run(h, NULL, NULL));
         if (status != TLC_ERR_NOMEM)
             break;
         status = TLC_OK;
+    }
+    if (!status && rank == ranks - 1) { /* it has yielded while it had no room, too */
+        tlc_mpi_stats stats = {.struct_size = sizeof stats};
+        require_status(tlc_mpi_get_stats(h, &stats), TLC_OK);
+        require(stats.waiting < fake_yields() - before);
     }
     for (int i = 0; i < STEPS && !status && rank < ranks - 1; i++) {
         fake_dawdle(rank * 5);
@@ -400,6 +406,7 @@ static const struct {
     {"a server without its worker", play_worker_gone},
     {"a broken worker beside its server", play_worker_broken},
     {"servers that end before their workers", play_servers_first},
+    {"a server that ends before the answer of another one", play_half_answered},
     {"destroyed in a step", play_at_once},
     {"a worker that is destroyed in a step", play_worker_at_once},
 };
@@ -472,6 +479,8 @@ int main(int argc, char **argv)
         (void)fake_run(RANKS, (fake_fault){.rank = 0}, play_ahead);
     printf("ok %zu - one worker is a step ahead\n", COUNT(plays) + 2);
     test_wrong();
-    printf("ok %zu - a rank that is wrong when MPI fails\n1..%zu\n", COUNT(plays) + 3, COUNT(plays) + 3);
+    printf("ok %zu - a rank that is wrong when MPI fails\n", COUNT(plays) + 3);
+    test_waits();
+    printf("ok %zu - ranks that wait\n1..%zu\n", COUNT(plays) + 4, COUNT(plays) + 4);
     return 0;
 }

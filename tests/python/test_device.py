@@ -12,7 +12,7 @@ from cluster import CLUSTER
 from outer_models import Scaler, in_pieces
 from test_ddp import bits, start, train
 from threelc import Status
-from threelc.torch._common.device import OnDevice
+from threelc.torch._common.device import OnDevice, place_of, queued
 from threelc.torch.kernels.choice import OPERATIONS, quantized
 from threelc.torch.kernels.quantizer import Quantizer, _nearest
 from threelc.torch.kernels.ways import quantizer_for
@@ -89,6 +89,30 @@ class Frames(unittest.TestCase):
                          [float(torch.tensor(s)) for s in (1.0, 1.75, 1.9)])
 
 
+class Places(unittest.TestCase):
+    def test_where(self):
+        cpu, gpu, other = torch.device("cpu"), torch.device("cuda", 0), torch.device("cuda", 1)
+        for quantize, devices, needs_host, place in (
+                ("auto", [gpu, gpu], False, gpu), ("auto", [gpu], True, None), ("auto", [cpu], False, None),
+                ("auto", [gpu, other], False, None), ("host", [gpu], False, None), ("device", [gpu], False, gpu),
+                ("device", [cpu], False, cpu), ("device", [cpu, gpu], False, None), ("device", [gpu], True, None)):
+            self.assertEqual(place_of(quantize, devices, needs_host), place, (quantize, devices, needs_host))
+
+    def test_waiting(self):
+        """For what the stream of this thread has to do on the device; on the CPU there is nothing to wait for."""
+        gpu = torch.device("cuda", 1)
+        with mock.patch.object(torch.cuda, "Event") as event, mock.patch.object(torch.cuda, "current_stream") as stream:
+            for device in (None, torch.device("cpu")):
+                queued(device)()
+            event.assert_not_called()
+            wait = queued(gpu)
+            stream.assert_called_once_with(gpu)
+            event.return_value.record.assert_called_once_with(stream.return_value)
+            event.return_value.synchronize.assert_not_called()
+            wait()
+            event.return_value.synchronize.assert_called_once_with()
+
+
 class Pushes(unittest.TestCase):
     def test_what_failed_leaves_the_residual(self):
         """A value of another tensor, which is not quantized here, is not finite."""
@@ -109,8 +133,7 @@ class Pushes(unittest.TestCase):
                 self.assertTrue(torch.equal(residual, quantized(OPERATIONS, quantizer, before, gradients[0])[2]))
             else:
                 self.assertTrue(torch.equal(residual, before))
-                self.assertRaises(threelc.StepError, allreduce.pull, [allreduce.reduce(pushed)], out)
-                on_device.take_back()
+                self.assertRaises(threelc.StepError, on_device.pull, [allreduce.reduce(pushed)], out)
                 self.assertTrue(torch.equal(residual, before))
 
 

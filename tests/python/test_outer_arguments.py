@@ -242,6 +242,8 @@ GIVEN = {  # to which ways: settings, error, words
         ({"min_numel": 2.5}, "TypeError", "min_numel should be a whole number at least 0, not 2.5"),
         ({"seed": 2**64}, "ValueError", "seed should be at most 18446744073709551615"),
         ({"threads": "2"}, "TypeError", "threads should be a whole number at least 0, not '2'")],
+    ("LocalSteps", "PushPull"): [
+        ({"quantize": "gpu"}, "ValueError", "quantize should be one of auto, host, device, not 'gpu'")],
     ("LocalSteps",): [
         ({"every": 0}, "ValueError", "every should be at least 1, not 0"),
         ({"every": 2.0}, "TypeError", "every should be a whole number at least 1, not 2.0"),
@@ -259,6 +261,7 @@ GIVEN = {  # to which ways: settings, error, words
         ({"residual_decay": float("nan")}, "ValueError", "residual_decay should be from 0 to 1, not nan"),
         ({"on_nonfinite": "ignore"}, "ValueError", "on_nonfinite should be one of")],
     ("PushPull",): [
+        ({"quantize": "device", "momentum_correction": 0.9}, "ValueError", "velocities are on the host"),
         ({"servers": 3}, "ValueError", "servers should be from 1 to 2, not 3"),
         ({"servers": True}, "TypeError", "servers should be a whole number from 1 to 2"),
         ({"pull": "3lc+"}, "ParameterError", "3lc+")],

@@ -5,7 +5,8 @@ import unittest
 import numpy
 import threelc
 
-from test_exchange import SIZES, empty, gradients, servers_of
+from test_exchange import SIZES, TENSORS, empty, gradients, servers_of
+from threelc.exchange import Worker
 
 
 class Servers(unittest.TestCase):
@@ -72,6 +73,41 @@ class Servers(unittest.TestCase):
         momentum = numpy.ones(SIZES["weight"], "f4")
         workers[0].mask([momentum, None, None])
         self.assertTrue((momentum == 0).any())
+
+    def test_frames_made_elsewhere(self):
+        """Messages and results are the same; of a server on which the step failed there are no frames."""
+        (host,), servers = servers_of(workers=1, push="3lc:s=1.5")
+        device = Worker(host.config, 0, TENSORS)
+        parts = device.pushed_parts()
+        self.assertEqual([(p.tensor, len(p.mean), len(p.residual) == p.n) for p in parts], [(0, 0, True)] * len(parts))
+        contexts = [threelc.Context(part.n, "3lc:s=1.5") for part in parts]
+        for fails in (False, True):
+            given = gradients(5)
+            frames = [context.compress(given[0][part.first:part.first + part.n])
+                      for context, part in zip(contexts, parts)]
+            pushed = [bytes(message) for message in host.push(given)]
+            self.assertEqual([bytes(message) for message in device.push_frames([None, *given[1:]], frames)], pushed)
+            answers, out, wanted = [], empty(), empty()
+            for i, server in enumerate(servers):
+                server.push(pushed[i])
+                server.reduce()
+                bad = [numpy.full(part.n, numpy.nan, "f4") for part in server.parts()]
+                answers.append(bytes(server.answer(bad if fails and i else None)))
+            if fails:
+                self.assertRaises(threelc.StepError, host.pull, answers, wanted)
+                with self.assertRaises(threelc.StepError) as caught:
+                    device.pull_frames(answers, [None, *out[1:]])
+                found = caught.exception.frames
+            else:
+                host.pull(answers, wanted)
+                found = device.pull_frames(answers, [None, *out[1:]])
+            for part, frame in zip(device.pulled_parts(), found):
+                if frame is not None:
+                    threelc.decompress(frame, out[0][part.first:part.first + part.n])
+            for a, b in zip(out, wanted):
+                numpy.testing.assert_array_equal(a, b)
+            self.assertEqual(None in found, fails)
+            self.assertGreater(sum(frame is not None for frame in found), 0)
 
     def test_states(self):
         workers, servers = servers_of()

@@ -16,14 +16,22 @@ enum { ALL = 20000, ONE_IN = 64 };
 static size_t calls;
 static int measured;
 
-void starve(size_t left)
+void ration(size_t left)
 {
     memory.asked = 0;
     memory.left = left;
-    measured = calls++ < ALL || calls % ONE_IN == 0;
-    if (measured)
-        stack_paint();
+    measured = 0;
     inside = 1;
+}
+
+void starve(size_t left)
+{
+    const int measures = calls++ < ALL || calls % ONE_IN == 0;
+
+    if (measures)
+        stack_paint();
+    ration(left);
+    measured = measures;
 }
 
 void feed(void)

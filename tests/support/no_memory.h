@@ -19,6 +19,9 @@ extern memory_use memory;
 void starve(size_t left);
 void feed(void);
 
+/* As starve, of any number of calls, with any stack: others' code is called, too. */
+void ration(size_t left);
+
 /* A call that must return want without an allocation. */
 #define starved(call, want)                                                                                            \
     do {                                                                                                               \

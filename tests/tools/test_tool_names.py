@@ -12,13 +12,14 @@ from models import PROGRAM, Case, checkpoint, main, moved, npy, read_folder, saf
 
 WINDOWS = PROGRAM[-1].endswith(".exe")
 NAMES = "модель", "模型", "\U0001f600", "ä b"
+FEW = NAMES[2:] if os.environ.get("TLC_TEST_QUICK") else NAMES
 
 
 class Names(Case):
     def test_files(self):
         data = {"a": tensor("BF16", (40, 30), 1)}
         following = safetensors({"a": moved(data["a"], 1)}) + b"\r\n\n\x1a"  # text files would change these bytes
-        for name in NAMES:
+        for name in FEW:
             with self.subTest(name):
                 old = write(self.folder / f"{name}.safetensors", safetensors(data))
                 new = write(self.folder / f"{name}2.safetensors", following)

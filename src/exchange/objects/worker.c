@@ -33,6 +33,7 @@ static tlc_status make(tlc_worker *w)
     w->step = 1;
     x->message_bound = tlc_message_answers_bound(x);
     tlc_receiver_init(&w->in, x, servers, x->ownership.grouping[TLC_PULL].shared_n);
+    tlc_receiver_open(&w->in, x);
     w->report = tlc_memory_take(m, servers, sizeof *w->report);
     w->taken = tlc_memory_take(m, servers, sizeof *w->taken);
     for (uint32_t i = 0; !m->status && i < servers; i++) {
@@ -89,10 +90,8 @@ static tlc_status tell_all(tlc_worker *w, tlc_status status, const tlc_finding *
 
 /* ---- push -------------------------------------------------------------------------------------------------------- */
 
-tlc_status tlc_worker_push(tlc_worker *w, const void *const *grads, double weight, tlc_message *to)
+static tlc_status push(tlc_worker *w, const void *const *grads, double weight, tlc_message *to)
 {
-    if (!w)
-        return TLC_ERR_PARAM;
     const tlc_status status = tlc_pushing_check(&w->push, grads, weight, to);
     if (status)
         return status;
@@ -105,6 +104,38 @@ tlc_status tlc_worker_push(tlc_worker *w, const void *const *grads, double weigh
         w->stats.float_bytes += has_frames ? tlc_sender_float_bytes(&w->push.sender, i) : 0;
     }
     return tell_all(w, TLC_OK, &w->push.finding);
+}
+
+tlc_status tlc_worker_push(tlc_worker *w, const void *const *grads, double weight, tlc_message *to)
+{
+    return w ? push(w, grads, weight, to) : TLC_ERR_PARAM;
+}
+
+tlc_status tlc_worker_push_frames(tlc_worker *w, const void *const *grads, const tlc_message *frames, double weight,
+                                  tlc_message *to)
+{
+    if (!w)
+        return TLC_ERR_PARAM;
+    if (!grads || !frames)
+        return tlc_refuse_null(&w->setup, grads ? "frames" : "grads");
+    if (w->joined) /* a frame has no values that could wait in a residual */
+        return tlc_refuse_turn(&w->setup, "push_frames was called after join, but the worker only listens");
+    tlc_status status = tlc_pushing_give(&w->push, frames);
+    if (status)
+        return status;
+    status = push(w, grads, weight, to);
+    tlc_pushing_forget(&w->push);
+    return status;
+}
+
+size_t tlc_worker_pushed_parts(const tlc_worker *w)
+{
+    return w ? w->push.open_count : 0;
+}
+
+tlc_status tlc_worker_pushed_part(const tlc_worker *w, size_t i, tlc_part *part)
+{
+    return w ? tlc_pushing_part(&w->push, i, part) : TLC_ERR_PARAM;
 }
 
 /* ---- pull -------------------------------------------------------------------------------------------------------- */
@@ -135,8 +166,8 @@ static void remember(tlc_worker *w, const tlc_message *from)
         w->history = failed ? 0 : sum;
 }
 
-/* Ends the step as far as server i is concerned. */
-static void end_step(tlc_worker *w, uint32_t i, void *const *out)
+/* Ends the step as far as server i is concerned. frames: NULL, or for its open groups. Returns how many these are. */
+static size_t end_step(tlc_worker *w, uint32_t i, void *const *out, tlc_message *frames)
 {
     const tlc_setup *x = &w->setup;
     const tlc_head *head = &w->in.answer[i].head;
@@ -148,16 +179,17 @@ static void end_step(tlc_worker *w, uint32_t i, void *const *out)
         take_back(w, i);
     tlc_report_set(r, w->step, head->failed ? TLC_ERR_STEP : TLC_OK, &head->finding);
     if (head->failed)
-        return;
-    (void)tlc_receiver_write(&w->in, i, out, NULL);
+        return frames ? tlc_receiver_write_none(&w->in, i, frames) : 0;
     memcpy(r->taken, head->taken, TLC_BITMAP(x->cfg.workers));
     r->has_taken = 1;
+    return tlc_receiver_write(&w->in, i, out, frames);
 }
 
-tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void *const *out)
+/* frames: NULL, or for each open group. */
+static tlc_status pull(tlc_worker *w, const tlc_message *from, void *const *out, tlc_message *frames)
 {
-    uint32_t servers = w ? w->setup.cfg.servers : 0;
-    tlc_status status = w ? tlc_receiver_check(&w->in, from, out, 0) : TLC_ERR_PARAM;
+    const uint32_t servers = w->setup.cfg.servers;
+    tlc_status status = tlc_receiver_check(&w->in, from, out, frames != NULL);
 
     if (status)
         return status;
@@ -172,7 +204,9 @@ tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void *const *
     }
     for (uint32_t i = 0; i < servers; i++) {
         w->stats.received += from[i].len;
-        end_step(w, i, out);
+        const size_t opened = end_step(w, i, out, frames);
+        if (frames)
+            frames += opened;
         status = status ? status : w->report[i].status;
     }
     remember(w, from);
@@ -181,6 +215,28 @@ tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void *const *
     w->stats.failed += status != TLC_OK;
     w->push.under_way = w->joined = 0;
     return status;
+}
+
+tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void *const *out)
+{
+    return w ? pull(w, from, out, NULL) : TLC_ERR_PARAM;
+}
+
+tlc_status tlc_worker_pull_frames(tlc_worker *w, const tlc_message *from, void *const *out, tlc_message *frames)
+{
+    if (!w)
+        return TLC_ERR_PARAM;
+    return frames ? pull(w, from, out, frames) : tlc_refuse_null(&w->setup, "frames");
+}
+
+size_t tlc_worker_pulled_parts(const tlc_worker *w)
+{
+    return w ? w->in.open_count : 0;
+}
+
+tlc_status tlc_worker_pulled_part(const tlc_worker *w, size_t i, tlc_part *part)
+{
+    return w ? tlc_receiver_part(&w->in, i, part) : TLC_ERR_PARAM;
 }
 
 tlc_status tlc_worker_mask(tlc_worker *w, float *const *momentum)

@@ -153,6 +153,17 @@ size_t tlc_receiver_write(const tlc_receiver *r, uint32_t owner, void *const *ou
     return opened;
 }
 
+size_t tlc_receiver_write_none(const tlc_receiver *r, uint32_t owner, tlc_message *frames)
+{
+    const tlc_grouping *g = &r->x->ownership.grouping[TLC_PULL];
+    size_t opened = 0;
+
+    for (size_t i = g->begin[owner]; i < g->begin[owner + 1]; i++)
+        if (!g->groups[i].shared)
+            frames[opened++] = (tlc_message){NULL, 0};
+    return opened;
+}
+
 void tlc_receiver_write_mean(const tlc_receiver *r, tlc_round *round, void *const *out)
 {
     const tlc_setup *x = r->x;

@@ -47,6 +47,9 @@ void tlc_receiver_read(tlc_receiver *r, uint32_t owner, uint64_t step, tlc_messa
  * tensors have no place; or NULL. Returns how many open groups it has. */
 size_t tlc_receiver_write(const tlc_receiver *r, uint32_t owner, void *const *out, tlc_message *frames);
 
+/* For an owner that wrote no answer: its frames have len 0. Returns how many open groups it has. */
+size_t tlc_receiver_write_none(const tlc_receiver *r, uint32_t owner, tlc_message *frames);
+
 /* Writes the mean of a round, whose frames are valid. Its group 0 is next. */
 void tlc_receiver_write_mean(const tlc_receiver *r, tlc_round *round, void *const *out);
 #endif

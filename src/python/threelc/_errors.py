@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import TYPE_CHECKING, Dict, Optional, Type
+from typing import TYPE_CHECKING, Dict, Optional, Sequence, Type
 
 from ._c import Numbers
 
@@ -76,6 +76,9 @@ class UnsupportedError(Error, NotImplementedError):
 
 class StepError(Error):
     """Exchange: the step failed for all, and nothing is lost. The next step can begin."""
+
+    frames: Sequence[Optional[memoryview]] = ()
+    """of Worker.pull_frames(): those of servers on which the step did not fail"""
 
 
 class OrderError(Error):

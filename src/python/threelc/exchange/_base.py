@@ -9,7 +9,7 @@ from dataclasses import dataclass, fields, replace
 from typing import Any, Dict, FrozenSet, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 from .. import _c
-from .._arrays import DTypeLike, Lists, Messages, View, borrowed, check_apart, dtype_of, values
+from .._arrays import DTypeLike, Messages, View, borrowed, check_apart, dtype_of, values
 from .._c import DType, Isa
 from .._errors import Error, ParameterError, Status, StepError, error_of
 from .._library import check, coded, count, described, lib, listed, real, text
@@ -422,30 +422,6 @@ class FeedbackObject(ExchangeObject):
         """All residuals *= factor, for a new loss scale or learning rate."""
         with self._lock:
             self._call("residual_scale", real(factor, "factor"))
-
-
-class PushingObject(FeedbackObject):
-    """The calls of objects that push gradients. `_to` has room for their messages, those of step `_pushing`."""
-
-    _to: Any
-    _pushing = 0
-
-    def _pushed(self, verb: str, gradients: Optional[Sequence[Any]], weight: float, *frames: Any) -> List[memoryview]:
-        source = None if gradients is None else Lists(gradients, self._sizes, self._dtype, "gradients")
-        with self._lock:
-            before, self._pushing = self._pushing, self.step
-            try:
-                self._call(verb, source and source.array, *frames, real(weight, "weight"), self._to)
-            except Error:
-                self._pushing = before
-                raise
-            return [self._message(message) for message in self._to]
-
-    def mask(self, momentum: Sequence[Any]) -> None:
-        """Sets momentum (float32 arrays, or None) to 0 where the last push sent a value that was taken (SBC)."""
-        target = Lists(momentum, self._sizes, DType.F32, "momentum", writable=True)
-        with self._lock:
-            self._call("mask", target.array)
 
 
 class Kept:

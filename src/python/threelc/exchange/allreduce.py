@@ -5,10 +5,11 @@ from __future__ import annotations
 from ctypes import byref
 from typing import Any, List, Optional, Sequence, Union
 
-from .._arrays import Lists, Messages, borrowed
+from .._arrays import Lists
 from .._c import DType, Message
 from .._library import count
-from ._base import Config, Kept, Part, PushingObject, Tensor, use_again
+from ._base import Config, Kept, Part, Tensor, use_again
+from ._pushing import PushingObject
 
 
 class AllReduce(PushingObject):
@@ -51,8 +52,7 @@ class AllReduce(PushingObject):
         all have frames. What these do not send is the caller's to keep; the tensor's residual here gets only what comes
         back when a step fails. If outcome() has a cause, a gradient was not finite, and no frame is sent.
         """
-        made = Messages(frames, "frames", self._function("pushed_parts")(self._handle))
-        return self._pushed("push_frames", gradients, weight, made.array)
+        return self._pushed_frames(gradients, frames, weight)
 
     def reduce(self, pushes: Sequence[Any]) -> memoryview:
         """Averages the parts that this rank owns. Returns the message for all ranks, which is empty if it owns none.
@@ -112,14 +112,11 @@ class AllReduce(PushingObject):
         decompress_quartic(); None for those of other tensors.
         """
         messages = self._messages(reduced, self.config.workers)
-        target = Lists(out, self._sizes, self._dtype, "out", writable=True)
         with self._lock:
-            frames = (Message * self._function("pulled_parts")(self._handle))()
             try:
-                self._call("pull_frames", messages.array, target.array, frames)
+                return self._pulled_frames(messages, out)
             finally:
                 self._deltas.end(self.step)
-        return [borrowed(frame.data, frame.len, messages.views) if frame.len else None for frame in frames]
 
     def again(self, step: int) -> memoryview:
         """The message that pull of others takes, of a step before."""
@@ -136,16 +133,6 @@ class AllReduce(PushingObject):
     def parts(self) -> List[Part]:
         """The parts that this rank owns, with the means of the last reduce or average; none with gather."""
         return self._parts()
-
-    def pushed_parts(self) -> List[Part]:
-        """The parts of tensors that have a frame of their own in pushes: of those that are not small. They have no
-        mean; their residual is that of pushes."""
-        return self._parts("pushed_parts", "pushed_part")
-
-    def pulled_parts(self) -> List[Part]:
-        """The parts of tensors that have a frame of their own in answers: of those that are not small; none with
-        gather. They have no mean and no residual."""
-        return self._parts("pulled_parts", "pulled_part")
 
     def set_codec(self, tensor: Union[None, int, str], push: Optional[str] = None, pull: Optional[str] = None) -> None:
         """Changes the codecs of a tensor; None: of all that have those of the configuration. A codec that is None stays

@@ -9,7 +9,8 @@ from .. import _c
 from .._arrays import Lists
 from .._errors import Status, error_of
 from .._library import check, count, listed
-from ._base import Config, Outcome, PushingObject, Tensor, outcome_of, steps_of
+from ._base import Config, Outcome, Tensor, outcome_of, steps_of
+from ._pushing import PushingObject
 
 
 class Worker(PushingObject):
@@ -33,6 +34,16 @@ class Worker(PushingObject):
         """
         return self._pushed("push", gradients, weight)
 
+    def push_frames(self, gradients: Sequence[Any], frames: Sequence[Optional[Any]],
+                    weight: float = 1.0) -> List[memoryview]:
+        """The same for gradients that were quantized elsewhere, as on a GPU. frames: for each of pushed_parts() its
+        frame, as compress_quartic makes it; None: it is compressed as always. gradients: None for a tensor whose parts
+        all have frames. What these do not send is the caller's to keep; the tensor's residual here gets only what comes
+        back when a push is not taken. If outcome() has a cause, a gradient was not finite, and no frame is sent.
+        OrderError: also in the step of join().
+        """
+        return self._pushed_frames(gradients, frames, weight)
+
     def pull(self, answers: Sequence[Any], out: Sequence[Any]) -> None:
         """Ends the step. out: an array for each tensor, for what the servers answered.
 
@@ -43,6 +54,16 @@ class Worker(PushingObject):
         target = Lists(out, self._sizes, self._dtype, "out", writable=True)
         with self._lock:
             self._call("pull", messages.array, target.array)
+
+    def pull_frames(self, answers: Sequence[Any], out: Sequence[Any]) -> List[Optional[memoryview]]:
+        """The same for who decodes elsewhere, as on a GPU. out: None for a tensor whose parts are all among
+        pulled_parts(). Returns for each of these its frame, a view of a message, for decompress() or
+        decompress_quartic(); None for those of other tensors. StepError: it has the frames of the servers on which the
+        step did not fail.
+        """
+        messages = self._messages(answers, self.config.servers)
+        with self._lock:
+            return self._pulled_frames(messages, out)
 
     def again(self, step: int) -> List[memoryview]:
         """The messages of the step under way, as after Ctrl-C in push(). OrderError: there are none."""

@@ -9,7 +9,8 @@ import torch
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
-from ._common.arguments import check_numbers, codec_list, one_of, scaler_of, shown, whole
+from ._common.arguments import check_numbers, codec_list, scaler_of, shown, whole
+from ._common.device import check_quantize
 from ._common.groups import check_choices
 from ._common.moments import check_moments
 from ._common.transport import Transport
@@ -90,12 +91,10 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     _check_module(model)
     reserve = codec_list(reserve, "reserve")
     check_choices(mode, on_nonfinite, codec, pull, *reserve)
-    one_of(quantize, ("auto", "host", "device"), "quantize")
     check_numbers(min_numel, seed, threads)
     whole(warmup_steps, "warmup_steps", 0)
     check_moments(momentum_correction, second_moment, codec)
-    if momentum_correction is not None and quantize == "device":
-        raise ValueError('momentum_correction goes with quantize="auto" or "host": velocities are on the host')
+    check_quantize(quantize, momentum_correction)
     scaler = scaler_of(scaler)
     if second_moment is not None and scaler is not None:
         raise ValueError("second_moment goes without a GradScaler: what ranks then send has no loss scale")

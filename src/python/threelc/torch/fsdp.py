@@ -18,6 +18,7 @@ import torch.distributed as dist
 
 from .._errors import StepError
 from ._common.arguments import check_numbers, shown
+from ._common.device import check_quantize
 from ._common.groups import Group, Traffic, check_choices, load_traffic
 from ._common.log import Log
 from ._common.means import Means
@@ -224,7 +225,8 @@ def _plain(name: str) -> str:
 def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, process_group: Any = None,
                   pull: Optional[str] = None, min_numel: int = 256, on_nonfinite: str = "skip",
                   momentum_correction: Optional[float] = None, second_moment: Optional[float] = None,
-                  compare_every: int = 1000, seed: int = 0, threads: Optional[int] = None) -> FSDPState:
+                  compare_every: int = 1000, seed: int = 0, threads: Optional[int] = None,
+                  quantize: str = "auto") -> FSDPState:
     """Compresses what replicas of a model send each other, where fully_shard() was called with a mesh of two dimensions
     (hybrid sharding), or with the mesh of one replica, or where PyTorch's replicate() was called in its place.
 
@@ -241,6 +243,7 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
     check_choices(mode, on_nonfinite, codec, pull)
     check_numbers(min_numel, seed, threads)
     check_moments(momentum_correction, second_moment, codec)
+    check_quantize(quantize, momentum_correction)
     replicas = _replicas_of(modules)
     names = {module: name for name, module in model.named_modules()}
     groups = [group for module in modules.values() for group in fsdp_param_groups(module)]
@@ -251,7 +254,8 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
     transport.agree({**config, "on_nonfinite": on_nonfinite, "modules": list(modules), "compare_every": compare_every,
                      "momentum_correction": momentum_correction, "second_moment": second_moment,
                      "shapes": {name: each.shapes for name, each in shards.items()}, "the shard": shard})
-    means = Means(transport, {**config, "threads": threads}, on_nonfinite, momentum_correction, second_moment)
+    means = Means(transport, {**config, "threads": threads}, on_nonfinite, momentum_correction, second_moment,
+                  quantize)
     state = FSDPState(means, shards, shard, compare_every)
     for group in groups if replicas else ():
         average_no_replicas(group)

@@ -20,8 +20,9 @@ from .._errors import StepError
 from ..context import Context
 from ._common.arguments import check_numbers, shown, weight_of, whole
 from ._common.buffers import Buffers
+from ._common.device import check_quantize, place_of
 from ._common.groups import check_choices, ring_bytes
-from ._common.module import Model, assign, flat
+from ._common.module import HOST, Model, assign, flat
 from ._common.optimizer import (InPlaceOfOptimizer, Maker, Patience, check_maker, check_optimizer, load_optimizer,
                                 made_optimizer)
 from ._common.runners import Background, Inline
@@ -34,6 +35,7 @@ from ._common.transport import Transport
 from ._local.division import fragments_of
 from ._local.fragment import FRAGMENT, Fragment, Round, check_fragments, fragments_saved
 from ._local.weights import Weights
+from .kernels.quantizer import Quantizer
 
 STATE_VERSION = 2  # of state_dict()
 _STATE = Kind("LocalSteps", STATE_VERSION, {
@@ -122,6 +124,9 @@ class LocalSteps(InPlaceOfOptimizer):
     on_nonfinite:    "raise": step() raises StepError on all ranks. "skip": all go back to the model before the round;
                      if that happens three times in a row, a warning names the rank and the tensor. With fragments all
                      of them go back.
+    quantize:        "auto" or "device", as in register(): the model of all ranks, which the outer optimizer works on,
+                     and residuals lie where the model is: 8 bytes a value there, and the outer optimizer's state.
+                     "host": on the CPU.
     compare_every:   rounds from one comparison of outer parameters to the next, as in register().
 
     >>> optimizer = threelc.torch.LocalSteps(model, torch.optim.AdamW(model.parameters()), every=20,
@@ -138,8 +143,9 @@ class LocalSteps(InPlaceOfOptimizer):
                  residual_decay: float = 1.0, mask_momentum: bool = False, average_buffers: bool = True,
                  min_numel: int = 256,
                  on_nonfinite: str = "raise", compare_every: int = 10, seed: int = 0, threads: Optional[int] = None,
-                 process_group: Any = None) -> None:
+                 quantize: str = "host", process_group: Any = None) -> None:
         check_choices(mode, on_nonfinite, codec, pull)
+        check_quantize(quantize, None)
         check_numbers(min_numel, seed, threads)
         whole(warmup_rounds, "warmup_rounds", 0)
         whole(every, "every", 1)
@@ -190,7 +196,8 @@ class LocalSteps(InPlaceOfOptimizer):
         self._mix = mix
         self._parameters = self._model.parameters
         self._buffers = Buffers(self._model, average_buffers)
-        self._anchors = {name: torch.nn.Parameter(flat(p)) for name, p in self._parameters.items()}
+        place = place_of(quantize, [p.device for p in self._parameters.values()], Quantizer.of(codec) is None)
+        self._anchors = {name: torch.nn.Parameter(flat(p, place or HOST)) for name, p in self._parameters.items()}
         anchors = list(self._anchors.values())
         self.outer_optimizer = outer and made_optimizer(outer, anchors, anchors, "outer")
         self.residuals: Dict[str, torch.Tensor] = {}
@@ -203,7 +210,7 @@ class LocalSteps(InPlaceOfOptimizer):
         self._fragments = [
             Fragment({name: self._anchors[name] for name in names}, replace(config, seed=(seed + i) % 2**64),
                      transport.rank, residuals, warmup_rounds, compare_every,
-                     self._buffers if i == len(divided) - 1 else None)
+                     self._buffers if i == len(divided) - 1 else None, place)
             for i, names in enumerate(divided)]
         self._runner: Union[Inline, Background] = Background("threelc-local", transport) if delay else Inline()
         self._steps = self._rounds = self._skipped = 0
@@ -353,6 +360,7 @@ class LocalSteps(InPlaceOfOptimizer):
     def _apply(self, means: Dict[str, torch.Tensor]) -> None:
         with torch.no_grad():
             for name, mean in means.items():
+                mean = mean.to(self._anchors[name].device)
                 if self.outer_optimizer is None:
                     self._anchors[name] += mean
                 else:
@@ -430,7 +438,7 @@ class LocalSteps(InPlaceOfOptimizer):
         return _STATE.saved(self._transport, {
             "shard": self._model.shard, "made": dict(self._made),
             "steps": self._steps, "rounds": self._rounds, "skipped": self._skipped, "traffic": self._traffic(),
-            "anchors": {name: anchor.detach().clone() for name, anchor in self._anchors.items()},
+            "anchors": {name: flat(anchor) for name, anchor in self._anchors.items()},
             "buffers": {name: buffer.clone() for name, buffer in self._buffers.start.items()},
             "outer": self.outer_optimizer and copy.deepcopy(self.outer_optimizer.state_dict()),
             "largest_round": self._largest_round(),

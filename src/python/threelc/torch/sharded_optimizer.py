@@ -65,7 +65,7 @@ class ShardedOptimizer(OptimizerAtOwners):
                - step() takes no weight. With a scaler, gradients leave in step(). torch.compile() is not for it.
     bucket_mb: MiB of float32 gradients in a bucket. In small buckets smaller tensors are split, so that all owners have
                their share. Other parts give other bits, but for codec="raw".
-    min_numel, compare_every, seed, threads, process_group: as in register().
+    min_numel, compare_every, seed, threads, quantize, process_group: as in register().
 
     >>> optimizer = threelc.torch.ShardedOptimizer(
     ...     model, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), codec="3lc-golomb")
@@ -81,7 +81,7 @@ class ShardedOptimizer(OptimizerAtOwners):
                  momentum_correction: Optional[float] = None, second_moment: Optional[float] = None,
                  warmup_steps: int = 0, scaler: Any = None, buffers: str = "own", overlap: bool = False,
                  bucket_mb: float = 25.0, min_numel: int = 256, compare_every: int = 1000, seed: int = 0,
-                 threads: Optional[int] = None, process_group: Any = None) -> None:
+                 threads: Optional[int] = None, quantize: str = "auto", process_group: Any = None) -> None:
         if isinstance(bucket_mb, bool) or not isinstance(bucket_mb, (int, float)) or not bucket_mb > 0:
             raise ValueError(f"bucket_mb should be a number above 0, not {shown(bucket_mb)}")
         if overlap and hasattr(model, "_orig_mod"):
@@ -91,7 +91,7 @@ class ShardedOptimizer(OptimizerAtOwners):
                          scaler=scaler, buffers=buffers, min_numel=min_numel, seed=seed, threads=threads,
                          process_group=process_group, momentum_correction=momentum_correction,
                          second_moment=second_moment, warmup_steps=warmup_steps, compare_every=compare_every,
-                         bucket_mb=float(bucket_mb) if overlap else None)
+                         quantize=quantize, bucket_mb=float(bucket_mb) if overlap else None)
 
     def no_sync(self) -> Any:
         """A context: gradients of backward passes in it add up, and leave with those of the next one."""

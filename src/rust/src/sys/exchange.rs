@@ -109,7 +109,17 @@ c_functions! {
     fn tlc_worker_push(
         w: *mut tlc_worker, grads: *const *const c_void, weight: f64, to: *mut tlc_message,
     ) -> tlc_status;
+    fn tlc_worker_push_frames(
+        w: *mut tlc_worker, grads: *const *const c_void, frames: *const tlc_message, weight: f64, to: *mut tlc_message,
+    ) -> tlc_status;
+    fn tlc_worker_pushed_parts(w: *const tlc_worker) -> usize;
+    fn tlc_worker_pushed_part(w: *const tlc_worker, i: usize, part: *mut tlc_part) -> tlc_status;
     fn tlc_worker_pull(w: *mut tlc_worker, from: *const tlc_message, out: *const *mut c_void) -> tlc_status;
+    fn tlc_worker_pull_frames(
+        w: *mut tlc_worker, from: *const tlc_message, out: *const *mut c_void, frames: *mut tlc_message,
+    ) -> tlc_status;
+    fn tlc_worker_pulled_parts(w: *const tlc_worker) -> usize;
+    fn tlc_worker_pulled_part(w: *const tlc_worker, i: usize, part: *mut tlc_part) -> tlc_status;
     fn tlc_worker_mask(w: *mut tlc_worker, momentum: *const *mut f32) -> tlc_status;
     fn tlc_worker_join(w: *mut tlc_worker, step: u64, taken: *const u64) -> tlc_status;
     fn tlc_worker_step(w: *const tlc_worker) -> u64;

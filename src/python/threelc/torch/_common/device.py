@@ -9,15 +9,16 @@ and are decoded there.
 from __future__ import annotations
 
 import math
+from contextlib import contextmanager
 from ctypes import memmove
 from itertools import chain, islice
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
 from ... import exchange
 from ..._arrays import octets
-from ..._errors import Status
+from ..._errors import Status, StepError
 from ...codec_strings import quantizer_of
 from ...frames import decompress, peek
 from ...quartic import decompress_quartic, quartic_bytes
@@ -28,49 +29,97 @@ from ..kernels import members
 from ..kernels.quantizer import Quantizer
 from ..kernels.selector import Selector
 from ..kernels.ways import way_of
+from .arguments import one_of
+from .runners import nothing
+
+
+def check_quantize(quantize: str, momentum_correction: Optional[float]) -> None:
+    """Checks an argument that is as in register()."""
+    one_of(quantize, ("auto", "host", "device"), "quantize")
+    if momentum_correction is not None and quantize == "device":
+        raise ValueError('momentum_correction goes with quantize="auto" or "host": velocities are on the host')
+
+
+def place_of(quantize: str, devices: Iterable[torch.device], needs_host: bool) -> Optional[torch.device]:
+    """Where tensors that lie on these devices are quantized. None: on the host. quantize: as in register().
+    needs_host: the codec is the library's, or what else is done with them is done there."""
+    found = set(devices)
+    if quantize == "host" or needs_host or len(found) != 1:
+        return None
+    device, = found
+    return device if quantize == "device" or device.type != "cpu" else None
+
+
+def queued(device: Optional[torch.device]) -> Callable[[], None]:
+    """A function that waits until the device has done what this thread asked of it until now: another thread may have
+    another stream. None, or the CPU: nothing waits."""
+    if device is None or device.type == "cpu":
+        return nothing
+    event = torch.cuda.Event()
+    event.record(torch.cuda.current_stream(device))
+    wait: Callable[[], None] = event.synchronize
+    return wait
 
 
 class OnDevice:
-    """The tensors of an all-reduce that are quantized on a device, where their residuals are, too.
+    """The tensors of a worker, or of a rank of an all-reduce, that are quantized on a device, where their residuals
+    are, too.
 
-    The object's own residuals of these tensors, on the host, are 0 between steps. When a step fails, it puts there what
-    comes back; take_back() adds it to those of the device.
+    The object's own residuals of these tensors, on the host, are 0 between steps. When a push is not taken, or a step
+    fails, it puts there what comes back, and pull() adds it to those of the device.
     """
 
-    def __init__(self, allreduce: exchange.AllReduce, quantizer: Union[Quantizer, Codes, Selector],
-                 host: Dict[int, Optional[torch.Tensor]], device: torch.device) -> None:
+    def __init__(self, pushing: Union[exchange.AllReduce, exchange.Worker],
+                 quantizer: Union[Quantizer, Codes, Selector], host: Mapping[int, Optional[torch.Tensor]],
+                 device: torch.device) -> None:
         """host: the residuals of the object, by index of the tensor; None: it keeps none. Those on the device begin
         with their values."""
-        self._allreduce = allreduce
+        self._object = pushing
         self._quantizer = quantizer
         self._ours = set(host)
         self._host = {i: residual for i, residual in host.items() if residual is not None}
         self._device = device
-        self._parts: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in allreduce.pushed_parts()]
-        self._seeds = {(p.tensor, p.first, p.n): p.seed for p in allreduce.pushed_parts()}
-        self._pulled: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in allreduce.pulled_parts()]
+        self._parts: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pushed_parts()]
+        self._seeds = {(p.tensor, p.first, p.n): p.seed for p in pushing.pushed_parts()}
+        self._pulled: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pulled_parts()]
         self.residuals = {i: torch.zeros(len(residual), device=device) for i, residual in self._host.items()}
+        self._is_away = True
         self.from_host()
 
     def from_host(self) -> None:
-        """Moves residuals from the object to the device."""
-        for i, residual in self.residuals.items():
+        """Moves residuals from the object to the device, if they are not there."""
+        for i, residual in self.residuals.items() if self._is_away else ():
             residual.copy_(self._host[i])
             self._host[i].zero_()
+        self._is_away = False
 
     def to_host(self) -> None:
         """Moves them to the object; then its functions may be called that use them."""
-        for i, residual in self.residuals.items():
+        for i, residual in self.residuals.items() if not self._is_away else ():
             self._host[i].copy_(residual)
+        self._is_away = True
 
-    def take_back(self) -> None:
-        """After a step that failed."""
+    @contextmanager
+    def on_host(self) -> Iterator[None]:
+        """Meanwhile the object has all residuals."""
+        was_away = self._is_away
+        self.to_host()
+        try:
+            yield
+        finally:
+            if not was_away:
+                self.from_host()
+
+    def _take_back(self) -> None:
+        """What comes back."""
         for i, residual in self.residuals.items():
             residual += self._host[i].to(residual.device)
             self._host[i].zero_()
 
     def push(self, gradients: Sequence[torch.Tensor], weight: float) -> List[memoryview]:
-        """AllReduce.push of gradients on the device."""
+        """The object's push of gradients on the device."""
+        if not self._ours:  # as in steps of floats
+            return self._object.push([gradient.cpu() for gradient in gradients], weight)
         if isinstance(self._quantizer, Selector):
             return self._push_chosen(self._quantizer, gradients, weight)
         way = way_of(self._quantizer, self._device, gradients[0].dtype)
@@ -90,14 +139,14 @@ class OnDevice:
         on_device = torch.tensor(list(chain(*scalars)), dtype=torch.float32, device=self._device)
         for part, tensors, scalar, piece in zip(ours, values, on_device.split(list(map(len, scalars))),
                                                 made.split(sizes)):
-            way.encode(*tensors, scalar, Words(self._seeds[part], self._allreduce.step), _part_of(rest, part), piece)
-        frames = {part: way.frame(piece, scalar, part[2], self._allreduce.config.dtype)
+            way.encode(*tensors, scalar, Words(self._seeds[part], self._object.step), _part_of(rest, part), piece)
+        frames = {part: way.frame(piece, scalar, part[2], self._object.config.dtype)
                   for part, piece, scalar in zip(ours, _pinned(made).split(sizes), scalars)}
         return self._push_frames(gradients, frames, rest, weight)
 
     def _push_chosen(self, selector: Selector, gradients: Sequence[torch.Tensor], weight: float) -> List[memoryview]:
         """The same where some values are chosen. The host waits once to know how many."""
-        sweeps, step = members.sweeps_for(self._device, gradients[0].dtype), self._allreduce.step
+        sweeps, step = members.sweeps_for(self._device, gradients[0].dtype), self._object.step
         ours = [part for part in self._parts if part[0] in self._ours]
         values = [(self.residuals[part[0]][part[1]:part[1] + part[2]], _gradient_of(gradients, part)) for part in ours]
         measured = [members.measure(sweeps, selector, *tensors, self._seeds[part], step)
@@ -109,15 +158,15 @@ class OnDevice:
         rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
         chosen = [members.take(sweeps, selector, *tensors, each, numbers, rest[i][first:first + n])
                   for (i, first, n), tensors, each, numbers in zip(ours, values, measured, found)]
-        made = members.frames(selector, chosen, self._allreduce.config.dtype)
+        made = members.frames(selector, chosen, self._object.config.dtype)
         return self._push_frames(gradients, dict(zip(ours, made)), rest, weight)
 
     def _push_frames(self, gradients: Sequence[torch.Tensor], frames: Dict[Tuple[int, int, int], bytes],
                      rest: Dict[int, torch.Tensor], weight: float) -> List[memoryview]:
         """frames: of parts, by tensor, first value and number. rest: the residuals if the push is taken."""
         others = [None if i in self._ours else gradient.cpu() for i, gradient in enumerate(gradients)]
-        messages = self._allreduce.push_frames(others, [frames.get(part) for part in self._parts], weight)
-        if self._allreduce.outcome().cause == Status.OK:
+        messages = self._object.push_frames(others, [frames.get(part) for part in self._parts], weight)
+        if self._object.outcome().cause == Status.OK:
             for i, residual in self.residuals.items():
                 residual.data = rest[i]
         return messages
@@ -129,25 +178,40 @@ class OnDevice:
         found: List[Any] = [
             torch.full_like(gradient, math.nan if i in bad else 0.0, device="cpu") if i in self._ours else
             gradient.cpu() for i, gradient in enumerate(gradients)]
-        return self._allreduce.push(found, weight)
+        return self._object.push(found, weight)
 
     def pull(self, messages: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
-        """AllReduce.pull to tensors on the device; with gather the host decodes all."""
-        decoded = {i for i, _, _ in self._pulled}
-        host = [None if i in decoded else torch.empty_like(o, device="cpu") for i, o in enumerate(out)]
-        if decoded:
-            self._decode(self._allreduce.pull_frames(messages, host), out)
-        else:
-            self._allreduce.pull(messages, host)
+        """The object's pull to tensors on the device; with gather the host decodes all."""
+        gather, late, decoded = self._object.config.gather, self._object.stats.late, {i for i, _, _ in self._pulled}
+        # the parts of a server on which the step failed stay what they are
+        host = [None if i in decoded else torch.empty_like(o, device="cpu") if gather else o.cpu()
+                for i, o in enumerate(out)]
+        failure: Optional[StepError] = None
+        frames: Sequence[Any] = ()
+        try:
+            if gather:
+                self._object.pull(messages, host)
+            else:
+                frames = self._object.pull_frames(messages, host)
+        except StepError as error:
+            failure, frames = error, error.frames
+        self._decode(frames, out)
         for target, values in zip(out, host):
-            if values is not None:
+            if values is not None and not (gather and failure):
                 target.copy_(values)
+        if failure is not None or self._object.stats.late != late:
+            self._take_back()
+        if failure is not None:
+            raise failure
 
     def _decode(self, frames: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
-        """frames: of all pulled parts. Other owners may have other codecs: what has no kernels, the host decodes."""
+        """frames: of all pulled parts; None: its step failed. Other owners may have other codecs: what has no kernels,
+        the host decodes."""
         answers = []  # frame, where it goes, values of a block
         coded = []  # frame, where it goes, codec
         for (i, first, n), frame in zip(self._pulled, frames):
+            if frame is None:
+                continue
             target, info = out[i].view(-1)[first:first + n], peek(frame)
             if quantizer_of(info.codec)[0] in ("ternary", "stochastic-ternary"):
                 answers.append((frame, target, info.block))

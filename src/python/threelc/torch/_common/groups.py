@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, fields
 from typing import Any, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple
 
@@ -18,7 +18,6 @@ from torch.profiler import record_function
 from ... import exchange
 from ..._arrays import dtype_of
 from ..._c import DType
-from ..._errors import StepError
 from ...codec_strings import check_codec
 from ..kernels.ways import quantizer_for
 from .device import OnDevice
@@ -75,9 +74,8 @@ def check_choices(mode: str, on_nonfinite: str, codec: str, pull: Optional[str],
                                  (on_nonfinite, ("skip", "raise"), "on_nonfinite")):
         if value not in allowed:
             raise ValueError(f"{name} should be one of {', '.join(allowed)}, not {value!r}")
-    for given in (codec, pull, *reserve):
-        if given is not None:
-            check_codec(given)
+    for given in (codec, *reserve) if pull is None else (codec, pull, *reserve):
+        check_codec(given)
     if mode == "sharded" and pull is not None and exchange.pull_codec(pull) != pull:
         warnings.warn(f"threelc: pull={pull!r} sends too little of the means, so the training starves; "
                       f"{exchange.pull_codec(pull)!r} keeps up, and so does pull=None", RuntimeWarning, stacklevel=3)
@@ -212,23 +210,11 @@ class Group:
             with clock.sending("answers"):
                 last = transport.all_gather(reduced)
         with clock.coding("decompress"):
-            try:
-                (self._on_device or self.allreduce).pull(last, out)
-            except StepError:
-                if self._on_device is not None:
-                    self._on_device.take_back()
-                raise
+            (self._on_device or self.allreduce).pull(last, out)
 
-    @contextmanager
-    def _on_host(self) -> Iterator[None]:
+    def _on_host(self) -> ContextManager[None]:
         """Meanwhile the object has all residuals."""
-        if self._on_device is not None:
-            self._on_device.to_host()
-        try:
-            yield
-        finally:
-            if self._on_device is not None:
-                self._on_device.from_host()
+        return nullcontext() if self._on_device is None else self._on_device.on_host()
 
     def unsent(self, transport: Transport, weight: float = 1.0) -> List[torch.Tensor]:
         """What residuals hold, which stay, on all ranks together: the mean of those of pushes, and what owners had not

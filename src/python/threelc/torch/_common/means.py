@@ -10,6 +10,7 @@ import torch
 from ... import exchange
 from ..._errors import Status, StepError
 from ...context import Context
+from .device import place_of
 from .groups import DTYPES, Clock, Group, ring_bytes, saved_traffic
 from .moments import Moments
 from .states import made_with
@@ -21,9 +22,9 @@ class Means:
     residuals from one exchange to the next."""
 
     def __init__(self, transport: Transport, config: Dict[str, Any], on_nonfinite: str, momentum: Optional[float],
-                 beta: Optional[float]) -> None:
-        """config: of exchange.Config, but for workers and dtype. momentum, beta: momentum_correction and second_moment
-        of register()."""
+                 beta: Optional[float], quantize: str) -> None:
+        """config: of exchange.Config, but for workers and dtype. momentum, beta, quantize: momentum_correction,
+        second_moment and quantize of register()."""
         self.transport = transport
         self.config: Dict[str, Any] = {**config, "workers": transport.world}
         self.has_feedback = Context(1, config["push"]).residual is not None
@@ -34,6 +35,7 @@ class Means:
         self.clock = Clock()
         self.float_bytes = 0
         self.residuals: Dict[str, torch.Tensor] = {}
+        self._quantize = quantize
         self._skips = on_nonfinite == "skip"
         self._warned = False  # that a gradient was not finite
         self.groups: Dict[str, Group] = {}
@@ -69,10 +71,10 @@ class Means:
         loaded = self.loaded.get(name)
         if loaded is not None:
             sizes = dict(zip(loaded.names, loaded.sizes))
-        there = flat.device.type != "cpu" and not self.moments.on_host
         group = Group(exchange.Config(dtype=DTYPES[flat.dtype], **self.config), self.transport.rank, list(sizes),
                       list(sizes.values()), self.residuals if self.has_feedback else None,
-                      device=flat.device if there else None, called=None if loaded is None else loaded.called)
+                      device=place_of(self._quantize, [flat.device], self.moments.on_host),
+                      called=None if loaded is None else loaded.called)
         if loaded is not None:
             group.load_states([loaded.state_dict()], False)
             del self.loaded[name]

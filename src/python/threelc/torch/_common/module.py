@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""The tensors of a module, as the exchange takes them: flat, float32, on the CPU; a complex value is a pair.
+"""The tensors of a module, as the exchange takes them: flat, float32, on the CPU or where gradients are quantized; a
+complex value is a pair.
 
 float16 and bfloat16 tensors hold float32 values that were rounded once.
 """
@@ -17,6 +18,7 @@ from .sharing import overlaps_itself, shared
 from .states import by_plain_name
 from .transport import Transport
 
+HOST = torch.device("cpu")
 _CARRIED = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -43,14 +45,14 @@ def size_of(tensor: torch.Tensor) -> int:
     return int(tensor.numel()) * (2 if tensor.is_complex() else 1)
 
 
-def flat(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy."""
-    return real(tensor).to("cpu", torch.float32, copy=True).reshape(-1)
+def flat(tensor: torch.Tensor, device: torch.device = HOST) -> torch.Tensor:
+    """A copy. device: where it lies."""
+    return real(tensor).to(device, torch.float32, copy=True).reshape(-1)
 
 
-def flat_view(tensor: torch.Tensor) -> torch.Tensor:
+def flat_view(tensor: torch.Tensor, device: torch.device = HOST) -> torch.Tensor:
     """The same values, perhaps the same memory."""
-    return real(tensor).to("cpu", torch.float32).reshape(-1)
+    return real(tensor).to(device, torch.float32).reshape(-1)
 
 
 def rounded(values: torch.Tensor, tensor: torch.Tensor) -> torch.Tensor:
@@ -202,7 +204,7 @@ class Model:
     def check_start(self, starts: Iterable[torch.Tensor]) -> None:
         """ValueError: before the first step the parameters are not `starts`, flat, from which all ranks began."""
         for (name, parameter), start in zip(self.parameters.items(), starts):
-            here, there = flat(parameter), rounded(start, parameter)
+            here, there = flat(parameter), rounded(start, parameter).cpu()
             if not ((here == there) | (here.isnan() & there.isnan())).all():
                 raise ValueError(f"parameter {name} has other values than those from which all ranks began: load "
                                  f"weights before {self._who} is made; with a checkpoint of {self._who}, load its "

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import List, Optional, Sequence, Tuple
 
 import torch
 
+from .._common.device import queued
 from .._common.transport import Transport
 
 
@@ -27,10 +28,7 @@ class Arrival:
         self._host: Optional[torch.Tensor] = buffer if on_cpu else None
         self._copied = on_cpu
         self._written: List[slice] = []  # results on the host that are to come to the buffer
-        self._event: Any = None
-        if not on_cpu:
-            self._event = torch.cuda.Event()
-            self._event.record(torch.cuda.current_stream(buffer.device))
+        self._computed = queued(buffer.device)
 
     def as_floats(self, names: Sequence[str]) -> None:
         """No codec takes the gradients of these parameters: sparse ones, or complex ones."""
@@ -39,8 +37,7 @@ class Arrival:
 
     def gradients(self) -> torch.Tensor:
         """The buffer where it is, as soon as the gradients are in it."""
-        if self._event is not None:
-            self._event.synchronize()
+        self._computed()
         return self.buffer
 
     def results(self, first: int = 0, n: Optional[int] = None) -> torch.Tensor:

@@ -14,6 +14,7 @@ from ..._c import DType
 from ..._errors import Error, Status, StepError
 from ...codec_strings import check_codec
 from ...context import Context
+from .._common.device import place_of
 from .._common.groups import DTYPES, Clock, Group, ring_bytes
 from .._common.jobs import Job
 from .._common.log import Log
@@ -221,10 +222,8 @@ class DDPState:
             workers=self._transport.world, push=push, pull=pull, reserve=settings.all_reserved() or None,
             gather=settings.mode == "gather", min_n=settings.min_numel, dtype=dtype, seed=self._seed,
             threads=self._threads)
-        there = self._quantize == "device" or (
-            self._quantize == "auto" and device.type != "cpu" and not self._moments.on_host)
-        return Group(config, self._transport.rank, names, sizes, self._kept, device=device if there else None,
-                     called=called)
+        return Group(config, self._transport.rank, names, sizes, self._kept, called=called,
+                     device=place_of(self._quantize, [device], self._moments.on_host))
 
     def _add(self, group: Group) -> None:
         self._order.append(group)

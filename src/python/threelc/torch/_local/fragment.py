@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 import torch
 
@@ -12,6 +12,7 @@ from ... import exchange
 from ..._errors import Status, StepError
 from ...exchange import Outcome
 from .._common.buffers import Buffers
+from .._common.device import queued
 from .._common.groups import Clock, Group
 from .._common.jobs import Job
 from .._common.replicas import Replicas
@@ -54,11 +55,13 @@ class Fragment:
 
     def __init__(self, anchors: Mapping[str, torch.Tensor], config: exchange.Config, rank: int,
                  residuals: Optional[Dict[str, torch.Tensor]], warmup_rounds: int, compare_every: int,
-                 buffers: Optional[Buffers]) -> None:
-        """anchors: flat parameters of the model of all ranks, by name. residuals: as those of Group. buffers: travel
-        with this fragment."""
+                 buffers: Optional[Buffers], device: Optional[torch.device] = None) -> None:
+        """anchors: flat parameters of the model of all ranks, by name. residuals, device: as those of Group. buffers:
+        travel with this fragment."""
         self.names = tuple(anchors)
-        self.group = Group(config, rank, self.names, [anchor.numel() for anchor in anchors.values()], residuals)
+        self.group = Group(config, rank, self.names, [anchor.numel() for anchor in anchors.values()], residuals,
+                           device=device)
+        self._device = device
         self.replicas = Replicas(compare_every, lambda: anchors, config.threads)
         self.starving = Starving()
         self.buffers = buffers
@@ -89,10 +92,12 @@ class Fragment:
         self.rounds += 1
         self.round = started
         group = self._group_of_round(transport.rank)
-        started.wait = runner.put(partial(self._run, group, started, changes, weight, transport, clock))
+        started.wait = runner.put(partial(self._run, group, started, changes, weight, transport, clock,
+                                          queued(self._device)))
 
     def _run(self, group: Group, started: Round, changes: Sequence[torch.Tensor], weight: float, transport: Transport,
-             clock: Clock) -> None:
+             clock: Clock, made: Callable[[], None] = nothing) -> None:
+        """made: waits for the changes."""
         before = transport.sent
         taking_part = started.takes_part
         try:
@@ -100,7 +105,15 @@ class Fragment:
                 with clock.sending("buffers"):
                     started.merged = self.buffers.merge(transport, started.buffers, weight if taking_part else None,
                                                         started.number)
-            group.run(transport, changes if taking_part else None, started.means, clock, weight)
+            made()
+            means = started.means
+            if self._device is not None and not group.on_device:  # a group of floats takes what is on the CPU
+                changes, means = [change.cpu() for change in changes], [mean.cpu() for mean in means]
+            group.run(transport, changes if taking_part else None, means, clock, weight)
+            for mean, found in zip(started.means, means):
+                if mean is not found:
+                    mean.copy_(found)
+            queued(self._device)()
         except StepError as error:
             if error.outcome is None or error.outcome.cause != Status.NONFINITE:
                 raise
@@ -141,7 +154,8 @@ class Fragment:
             buffers = {**self.round.buffers, **self.round.merged}
             outcome = self.round.failure and self.round.failure.outcome
             found["round"] = {
-                "number": self.round.number, "ends": self.round.ends, "means": _copies(self.round.means),
+                "number": self.round.number, "ends": self.round.ends,
+                "means": _copies(mean.cpu() for mean in self.round.means),
                 "buffers": dict(zip(buffers, _copies(buffers.values()))), "merged": list(self.round.merged),
                 "failure": outcome and {"sentence": str(self.round.failure), "step": outcome.step,
                                         "rank": outcome.rank, "tensor": outcome.tensor}}

@@ -27,19 +27,22 @@ class Weights:
         anchor = self._anchors[name].detach()
         if not fragment.in_weights or name not in self._residuals:
             return anchor
-        return torch.add(anchor, self._residuals[name], alpha=fragment.in_weights)
+        return torch.add(anchor, self._residuals[name].to(anchor.device), alpha=fragment.in_weights)
 
     def changes(self, fragment: Fragment) -> List[torch.Tensor]:
         """What local steps changed, flat."""
         parameters = self._model.parameters
-        return [flat(parameters[name]).sub_(rounded(self._start(fragment, name), parameters[name]))
+        return [self._flat(name).sub_(rounded(self._start(fragment, name), parameters[name]))
                 for name in fragment.names]
+
+    def _flat(self, name: str) -> torch.Tensor:
+        return flat(self._model.parameters[name], self._anchors[name].device)
 
     def begin(self, fragment: Fragment, mix: float = 0.0) -> None:
         """They become mix * local ones + (1 - mix) * those of the start of a round."""
         for name in fragment.names:
             parameter, start = self._model.parameters[name], self._start(fragment, name)
-            assign(parameter, torch.lerp(start, flat(parameter), mix) if mix else start)
+            assign(parameter, torch.lerp(start, self._flat(name), mix) if mix else start)
         fragment.at_start = not mix
 
     def settle(self, fragments: Sequence[Fragment], share: float) -> None:

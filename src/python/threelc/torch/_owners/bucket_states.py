@@ -18,11 +18,16 @@ BUCKETS = {"worker": Mapping, "server": Optionally(Mapping),
 
 def saved_buckets(buckets: Sequence[Bucket]) -> Dict[str, Any]:
     """The entries BUCKETS of a state."""
-    saved = [{"names": list(bucket.names), "worker": bucket.worker.state_dict(),
-              "server": bucket.server and bucket.server.state_dict()} for bucket in buckets]
+    saved = [_saved(bucket) for bucket in buckets]
     if len(saved) > 1:
         return {"worker": {}, "server": None, "buckets": saved}
     return {"worker": saved[0]["worker"], "server": saved[0]["server"], "buckets": None}
+
+
+def _saved(bucket: Bucket) -> Dict[str, Any]:
+    with bucket.on_host():
+        return {"names": list(bucket.names), "worker": bucket.worker.state_dict(),
+                "server": bucket.server and bucket.server.state_dict()}
 
 
 def _are_same_buckets(buckets: Sequence[Bucket], state: Mapping[str, Any]) -> bool:
@@ -51,7 +56,8 @@ def load_buckets(buckets: Sequence[Bucket], workers: Sequence[Mapping[str, Any]]
     """After check_buckets()."""
     for bucket in buckets:
         bucket.go_as_floats(False)  # a dense start begins anew on all ranks
-        bucket.worker.load_checked(_of(workers, "worker"), lost)
+        with bucket.on_host():
+            bucket.worker.load_checked(_of(workers, "worker"), lost)
         if bucket.server is not None:
             bucket.server.load_checked(_of(servers, "server"))
 

@@ -2,16 +2,19 @@
 """Parameters whose gradients leave together, and the parts of them that this rank owns."""
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Sequence, Set, Tuple
 
 import torch
 
 from ... import exchange
 from ..._errors import Status, StepError
+from .._common.device import OnDevice, queued
 from .._common.groups import Clock
 from .._common.module import assign, copied
 from .._common.runners import nothing
+from ..kernels.quantizer import Quantizer
 from .mail import Mail
 from .places import Place
 
@@ -45,9 +48,12 @@ def spread(config: exchange.Config, sizes: Mapping[str, int]) -> exchange.Config
 class _Way:
     """What a bucket exchanges with in a step."""
 
-    def __init__(self, worker: exchange.Worker, server: Optional[exchange.Server], as_weights: Set[str]) -> None:
+    def __init__(self, worker: exchange.Worker, server: Optional[exchange.Server], as_weights: Set[str],
+                 on_device: Optional[OnDevice]) -> None:
+        """on_device: pushes gradients, and pulls, where they are. None: they are on the CPU."""
         self.worker = worker
         self.server = server
+        self.on_device = on_device
         self.as_weights = as_weights
         self.owned: Sequence[exchange.Part] = [] if server is None else server.parts()  # they stay where they are
 
@@ -56,10 +62,11 @@ class Bucket:
     """A worker and, if this rank is an owner, a server of some of the parameters."""
 
     def __init__(self, config: exchange.Config, rank: int, sizes: Mapping[str, int], as_weights: Set[str], keeps: bool,
-                 weights: Mapping[str, torch.Tensor], shift: int) -> None:
+                 weights: Mapping[str, torch.Tensor], shift: int, device: Optional[torch.device]) -> None:
         """as_weights: names of those whose answers are the weights, as floats. keeps: pushes have residuals. weights:
         flat, from which the parts begin. shift: rank 0 is this server, as the first ones get the largest tensors, and
-        buckets have few of them."""
+        buckets have few of them. device: where gradients are, and what is pulled, if they are quantized there. None:
+        both are on the CPU."""
         tensors = [exchange.Tensor(name, n, pull="raw" if name in as_weights else None) for name, n in sizes.items()]
         self.names = list(sizes)
         self.residuals: Dict[str, torch.Tensor] = {name: torch.zeros(n) for name, n in sizes.items()} if keeps else {}
@@ -68,7 +75,11 @@ class Bucket:
         self.worker, self.server = self._objects(config, self.residuals)
         self._places = [(self.names[part.tensor], part.first, part.n)
                         for part in ([] if self.server is None else self.server.parts())]
-        self._coded = self._now = _Way(self.worker, self.server, as_weights)
+        self._device = device
+        self._quantizable = {i: self.residuals[name] for i, (name, n) in enumerate(sizes.items())
+                             if keeps and n >= config.min_n}
+        self._coded = self._now = _Way(self.worker, self.server, as_weights,
+                                       self._on_device(self.worker, self._quantizable))
         self.parts = [torch.nn.Parameter(weights[name][first:first + n].clone()) for name, first, n in self.places()]
         """of weights, with what answers have not sent yet"""
         self.values: List[torch.Tensor] = []
@@ -84,6 +95,14 @@ class Bucket:
         self.wait: Callable[[], None] = nothing
         """until what is pulled is there"""
         self._came: List[Any] = []  # pushes
+        self._written: Callable[[], None] = nothing  # waits until `values` are
+
+    def _on_device(self, worker: exchange.Worker, residuals: Dict[int, torch.Tensor]) -> Optional[OnDevice]:
+        if self._device is None:
+            return None
+        quantizer = Quantizer.of(self._config.push or "")
+        assert quantizer is not None  # the caller has looked
+        return OnDevice(worker, quantizer, residuals, self._device)
 
     def _objects(self, config: exchange.Config, residuals: Mapping[str, torch.Tensor]
                  ) -> Tuple[exchange.Worker, Optional[exchange.Server]]:
@@ -96,6 +115,17 @@ class Bucket:
     def objects(self) -> List[Any]:
         """Those with the codecs."""
         return [one for one in (self.worker, self.server) if one is not None]
+
+    def unsent(self) -> Dict[str, torch.Tensor]:
+        """Copies of the residuals of pushes, by name."""
+        with self.on_host():
+            return {name: residual.clone() for name, residual in self.residuals.items()}
+
+    def forget(self) -> None:
+        """All residuals become 0."""
+        with self.on_host():
+            for one in self.objects():
+                one.residual_scale(0.0)
 
     @property
     def as_weights(self) -> Set[str]:
@@ -116,14 +146,18 @@ class Bucket:
         if floats == (self._now is not self._coded):
             return
         self._now = self._coded
+        if not floats and self._coded.on_device is not None:
+            self._coded.on_device.from_host()
         if floats:
+            if self._coded.on_device is not None:
+                self._coded.on_device.to_host()
             # what servers with backup workers do not take waits for later steps, also those of the codecs
             worker, server = self._objects(replace(self._config, reserve="raw"),
                                            self.residuals if self._config.backup else {})
             for one in (worker, server):
                 if one is not None:
                     one.set_codec(None, "raw")
-            self._now = _Way(worker, server, {*self.names})
+            self._now = _Way(worker, server, {*self.names}, self._on_device(worker, {}))
             self._negate_zeros()
 
     def _negate_zeros(self) -> None:
@@ -131,12 +165,22 @@ class Bucket:
         if self._now.server is not None:
             self._now.server.residual_scale(-0.0)
 
+    def on_host(self) -> ContextManager[None]:
+        """Meanwhile the objects have all residuals."""
+        return nullcontext() if self._coded.on_device is None else self._coded.on_device.on_host()
+
     # ---- a step, in this order ----
+
+    def take(self, gradients: List[torch.Tensor]) -> None:
+        """Before push()."""
+        self.values = gradients
+        self._written = queued(self._device)
 
     def push(self, weight: float, mail: Mail, clock: Clock) -> None:
         """Sends the gradients to their owners. weight: in the mean."""
         with clock.coding("compress"):
-            push = self._now.worker.push(self.values, weight)
+            self._written()
+            push = (self._now.on_device or self._now.worker).push(self.values, weight)
             outcome = self._now.worker.outcome()
             self.left_out = outcome.sentence if outcome.cause == Status.NONFINITE else ""
         to = [push[(rank + self._shift) % len(push)] for rank in range(len(push))]
@@ -151,6 +195,7 @@ class Bucket:
                 values.copy_(weights(name))
             else:
                 values.zero_()
+        self._written = queued(self._device)
         server = self._now.server
         if server is None:
             return False
@@ -188,14 +233,17 @@ class Bucket:
         """`values` become what owners answered. answers: in the order of ranks."""
         self.failure = None
         self.late = 0
+        self._written()
         try:
-            self._now.worker.pull([answers[server - self._shift] for server in range(len(answers))], self.values)
+            (self._now.on_device or self._now.worker).pull(
+                [answers[server - self._shift] for server in range(len(answers))], self.values)
             if self.moved:
                 self._now.worker.mask(self.moved)
         except StepError as error:
             self.failure = error
         if self._config.backup and not self.left_out:
             self.late = sum(self._is_late(server) for server in range(len(answers)))
+        queued(self._device)()
         self._came = []
 
     def _is_late(self, server: int) -> bool:

@@ -22,8 +22,9 @@ from ...codec_strings import check_codec
 from ...context import Context
 from .._common.arguments import check_numbers, one_of, scaler_of, shown, weight_of, whole
 from .._common.buffers import BuffersOfOne
+from .._common.device import check_quantize, place_of
 from .._common.groups import ring_bytes
-from .._common.module import Model, add, assign, copied, flat, flat_view, is_rounded, rounded, size_of
+from .._common.module import HOST, Model, add, assign, copied, flat, flat_view, is_rounded, rounded, size_of
 from .._common.moments import MOMENTS, Moments, check_moments
 from .._common.optimizer import (InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains,
                                  load_optimizer, made_optimizer, warn_second_moment)
@@ -35,6 +36,7 @@ from .._common.starving import LoopStats, Starving, residual_ratios, warn_starvi
 from .._common.states import (MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with,
                               states_for)
 from .._common.transport import Transport
+from ..kernels.quantizer import Quantizer
 from .backup import BackupMail
 from .bucket_states import BUCKETS, check_buckets, compare_buckets, load_buckets, saved_buckets, states_of_servers
 from .buckets import Bucket, in_buckets, spread
@@ -69,7 +71,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                  groups: Optional[Sequence[Mapping[str, Any]]], max_norm: Optional[float], scaler: Any, buffers: str,
                  min_numel: int, seed: int, threads: Optional[int], process_group: Any,
                  momentum_correction: Optional[float], second_moment: Optional[float], warmup_steps: int,
-                 compare_every: int, bucket_mb: Optional[float] = None, backup: int = 0) -> None:
+                 compare_every: int, quantize: str, bucket_mb: Optional[float] = None, backup: int = 0) -> None:
         """servers: None: all ranks. bucket_mb: what is sent goes in such buckets, in a thread. None: at once, in
         step(). backup: as in PushPull. The rest as in ShardedOptimizer."""
         check_codec(codec)
@@ -77,6 +79,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             check_codec(pull)
         check_numbers(min_numel, seed, threads)
         check_moments(momentum_correction, second_moment, codec)
+        check_quantize(quantize, momentum_correction)
         self._moments = Moments(momentum_correction, second_moment)
         self._warmup_steps = whole(warmup_steps, "warmup_steps", 0)
         self._model = Model(model, type(self).__name__, may_share=False)
@@ -107,15 +110,18 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                       if n < min_numel or (pull or exchange.pull_codec(codec)) == "raw"}
         self._servers = servers
         keeps = Context(1, codec).residual is not None
+        place = place_of(quantize, [p.device for p in self._parameters.values()],
+                         self._moments.on_host or Quantizer.of(codec) is None)
+        self._place = place or HOST  # of gradients, of what is pulled, and of float32 weights of other dtypes
         weights = {name: flat(p) for name, p in self._parameters.items()}
         self._buckets = [Bucket(config if bucket_mb is None else spread(config, some), transport.rank, some, as_weights,
-                                keeps, weights, i % servers)
+                                keeps, weights, i % servers, place)
                          for i, some in enumerate(in_buckets(sizes, bucket_mb))]
         self._compared = False  # states, with those of other ranks, before the first push
         self._sent = 0  # buckets in this step
         self._answered: Deque[Bucket] = deque()  # whose answers are to be taken
         self._failure: Optional[StepError] = None  # of a step, to be raised
-        self._masters = {name: weights[name] for name, p in self._parameters.items() if is_rounded(p)}
+        self._masters = {name: weights[name].to(self._place) for name, p in self._parameters.items() if is_rounded(p)}
         self._parts = [part for bucket in self._buckets for part in bucket.parts]
         given, self._given = self._groups.of([(name, part) for (name, _, _), part in zip(self._places(), self._parts)])
         self.optimizer = made_optimizer(optimizer, given, self._given, "optimizer")
@@ -175,12 +181,12 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
 
     def _weights_now(self, name: str) -> torch.Tensor:
         """The float32 weights of a parameter, flat, perhaps where they are."""
-        return self._masters[name] if name in self._masters else flat_view(self._parameters[name])
+        return self._masters[name] if name in self._masters else flat_view(self._parameters[name], self._place)
 
     def _weights(self, name: str) -> torch.Tensor:
         """The same, as a copy. Where others have written into it, they are its values."""
         parameter = self._parameters[name]
-        values = flat(parameter)
+        values = flat(parameter, self._place)
         if name not in self._masters:
             return values
         return torch.where(rounded(self._masters[name], parameter) == values, self._masters[name], values)
@@ -188,7 +194,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
     def _set_weights(self, name: str, weights: torch.Tensor) -> None:
         assign(self._parameters[name], weights)
         if name in self._masters:
-            self._masters[name] = weights
+            self._masters[name] = weights.to(self._place)
 
     def _check_inside(self) -> None:
         check_trains(self.optimizer, self._given, "optimizer")
@@ -244,7 +250,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         if self._moments.active:
             gradients = self._moments.moved(bucket.names, gradients)
             bucket.moved = [u.clone() for u in self._moments.masked(gradients)]
-        bucket.values = gradients
+        bucket.take(gradients)
         bucket.go_as_floats(self._steps < self._warmup_steps)
         self._runner.put(partial(bucket.push, weight, self._mail, self._clock))
 
@@ -269,9 +275,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             with self._clock.sending("norms"):
                 self._clip(self._max_norm)
         changes = self._update(reduced)
-        buffers = b""
-        if self._buffers is not None and self._transport.rank == 0:
-            buffers = self._buffers.message()
+        buffers = self._buffers.message() if self._buffers is not None and self._transport.rank == 0 else b""
         self._sent = 0
         for i, bucket in reversed(list(enumerate(self._buckets))):
             first = i == len(self._buckets) - 1
@@ -328,12 +332,11 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
 
     # ---- its parts ----
 
-    @staticmethod
-    def _gradient(parameter: torch.Tensor) -> torch.Tensor:
+    def _gradient(self, parameter: torch.Tensor) -> torch.Tensor:
         if parameter.grad is None:
-            return torch.zeros(size_of(parameter))
+            return torch.zeros(size_of(parameter), device=self._place)
         gradient = parameter.grad.detach()
-        return flat(gradient if gradient.layout == torch.strided else gradient.to_dense())
+        return flat(gradient if gradient.layout == torch.strided else gradient.to_dense(), self._place)
 
     def _is_skipped(self, scaler: Any, gradients: Sequence[torch.Tensor]) -> bool:
         """Takes the scale from the gradients. Whether a rank has one that is not finite; the scaler is told."""
@@ -398,7 +401,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         if self._moments.active and bucket.failure is None and not bucket.left_out:
             self._moments.keep(bucket.names, bucket.moved)
         for (name, first, n), part, parameter in zip(bucket.places(), bucket.owned(), bucket.parts):
-            weights = self._weights_now(name)[first:first + n]
+            weights = self._weights_now(name)[first:first + n].cpu()
             waits = None if name in bucket.as_weights else part.residual
             assign(parameter, weights if waits is None else weights + copied(waits))
         bucket.values = []
@@ -419,7 +422,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._all_taken()
         self._check()
         sizes = {name: size_of(p) for name, p in self._parameters.items()}
-        residuals = {name: residual for bucket in self._buckets for name, residual in bucket.residuals.items()}
+        residuals = {name: residual for bucket in self._buckets for name, residual in bucket.unsent().items()}
         mean = torch.cat([residuals.get(name, torch.zeros(n)) for name, n in sizes.items()])
         self._transport.all_reduce(mean.div_(self._transport.world))
         means = dict(zip(sizes, torch.split(mean, list(sizes.values()))))
@@ -433,8 +436,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         weights = torch.cat(list(after.values()))  # an owner's part is what all have, and what was not answered
         self._transport.all_reduce(weights)
         for bucket in self._buckets:
-            for one in bucket.objects():
-                one.residual_scale(0.0)
+            bucket.forget()
         for name, values in zip(self._parameters, torch.split(weights, list(sizes.values()))):
             self._set_weights(name, values)
 
@@ -458,7 +460,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             "made": dict(self._made),
             "servers": self._servers, "steps": self._steps, "failed": self._failed, "late": self._late,
             "traffic": self._traffic(),
-            "masters": {name: master.clone() for name, master in self._masters.items()},
+            "masters": {name: flat(master) for name, master in self._masters.items()},
             **saved_buckets(self._buckets), "places": self._places(),
             **self._moments.state_dict(), "parts": [part.detach().clone() for part in self._parts],
             "optimizer": optimizer_state(self.optimizer, self._parts)})
@@ -488,7 +490,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         load_buckets(self._buckets, found, servers, lost)
         self._compared = False
         self._moments.load(found)
-        self._masters = {name: masters[name].clone() for name in self._masters}
+        self._masters = {name: flat(masters[name], self._place) for name in self._masters}
         for part, values in zip(self._parts, parts):
             assign(part, values)
         self._steps, self._failed = found[0]["steps"], found[0]["failed"]
