@@ -12,12 +12,11 @@ import torch
 
 import threelc.torch
 from cluster import CLUSTER
+from device_frames import counted
 from outer_models import HAS_FSDP2, backward, bits, build, in_pieces, memory, nesterov, sgd
 from test_all_reduce import drawn
 from test_fsdp import sharded
-from threelc.torch._common import device
 from threelc.torch._common.transport import Transport
-from threelc.torch.kernels import ways
 
 STEPS = 12
 
@@ -39,12 +38,9 @@ def watched():
 
     with mock.patch.object(Transport, "all_to_all", all_to_all), \
             mock.patch.object(Transport, "all_gather", all_gather), \
-            mock.patch.object(torch.Tensor, "cpu", torch.Tensor.clone), \
-            mock.patch.object(ways, "compress_quartic", side_effect=ways.compress_quartic) as compress, \
-            mock.patch.object(device, "decompress_quartic", side_effect=device.decompress_quartic) as decompress, \
-            warnings.catch_warnings():
+            counted() as frames, warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        yield lambda: (digest.hexdigest(), compress.call_count, decompress.call_count)
+        yield lambda: (digest.hexdigest(), *frames())
 
 
 def averaged(rank, world, settings, quantize):
@@ -141,6 +137,7 @@ class Means(unittest.TestCase):
 
     def test_local_steps(self):
         for settings in ({"codec": "3lc:s=1.5", "mode": "sharded", "fragments": 2, "delay": 1, "mix": 0.5},
+                         {"codec": "sbc:p=0.1"},
                          {"codec": "3lc-golomb", "warmup_rounds": 2, "mask_momentum": True, "error_reset": 0.5,
                           "residual_decay": 0.9, "participants": 2}):
             with self.subTest(settings):

@@ -4,20 +4,17 @@ and residuals are those of the host, bit for bit."""
 import hashlib
 import math
 import unittest
-from contextlib import contextmanager
-from unittest import mock
 
 import torch
 
 import threelc
 import threelc.torch
 from cluster import CLUSTER
+from device_frames import counted
 from outer_models import in_pieces, memory
 from test_sharded import Wide, adamw
-from threelc.torch._common import device
 from threelc.torch._common.groups import Clock
 from threelc.torch._owners.buckets import Bucket
-from threelc.torch.kernels import ways
 
 RANKS, STEPS = 3, 12
 SETTINGS = (
@@ -26,21 +23,13 @@ SETTINGS = (
      torch.float32),
     ("ShardedOptimizer", {"codec": "ternary:block=100+quartic+zerorun", "pull": "raw", "buffers": "first",
                           "second_moment": 0.9}, torch.bfloat16),
+    ("ShardedOptimizer", {"codec": "topk:p=0.1,bits=2+golomb"}, torch.float32),
+    ("PushPull", {"codec": "natural", "pull": "3lc"}, torch.float32),
     ("PushPull", {"codec": "3lc", "pull": "topk:p=0.3+golomb", "servers": 2}, torch.bfloat16))
 
 
 def made(model, kind, settings):
     return getattr(threelc.torch, kind)(model, adamw, **settings)
-
-
-@contextmanager
-def counted():
-    """Frames that are made of what a device quantized, and frames that it decodes. cpu() makes copies, as of what is on
-    a GPU."""
-    with mock.patch.object(torch.Tensor, "cpu", torch.Tensor.clone), \
-            mock.patch.object(ways, "compress_quartic", side_effect=ways.compress_quartic) as compress, \
-            mock.patch.object(device, "decompress_quartic", side_effect=device.decompress_quartic) as decompress:
-        yield lambda: (compress.call_count, decompress.call_count)
 
 
 def messages_of(optimizer):

@@ -35,7 +35,6 @@ from ._common.transport import Transport
 from ._local.division import fragments_of
 from ._local.fragment import FRAGMENT, Fragment, Round, check_fragments, fragments_saved
 from ._local.weights import Weights
-from .kernels.quantizer import Quantizer
 
 STATE_VERSION = 2  # of state_dict()
 _STATE = Kind("LocalSteps", STATE_VERSION, {
@@ -196,7 +195,7 @@ class LocalSteps(InPlaceOfOptimizer):
         self._mix = mix
         self._parameters = self._model.parameters
         self._buffers = Buffers(self._model, average_buffers)
-        place = place_of(quantize, [p.device for p in self._parameters.values()], Quantizer.of(codec) is None)
+        place = place_of(quantize, [p.device for p in self._parameters.values()], False, codec)
         self._anchors = {name: torch.nn.Parameter(flat(p, place or HOST)) for name, p in self._parameters.items()}
         anchors = list(self._anchors.values())
         self.outer_optimizer = outer and made_optimizer(outer, anchors, anchors, "outer")

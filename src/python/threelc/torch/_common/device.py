@@ -28,7 +28,7 @@ from ..kernels.codes import Codes, Words
 from ..kernels import members
 from ..kernels.quantizer import Quantizer
 from ..kernels.selector import Selector
-from ..kernels.ways import way_of
+from ..kernels.ways import quantizer_for, way_of
 from .arguments import one_of
 from .runners import nothing
 
@@ -40,14 +40,17 @@ def check_quantize(quantize: str, momentum_correction: Optional[float]) -> None:
         raise ValueError('momentum_correction goes with quantize="auto" or "host": velocities are on the host')
 
 
-def place_of(quantize: str, devices: Iterable[torch.device], needs_host: bool) -> Optional[torch.device]:
+def place_of(quantize: str, devices: Iterable[torch.device], needs_host: bool,
+             codec: Optional[str] = None) -> Optional[torch.device]:
     """Where tensors that lie on these devices are quantized. None: on the host. quantize: as in register().
-    needs_host: the codec is the library's, or what else is done with them is done there."""
+    needs_host: what else is done with them is done there. codec: of all of them; None: there may be several."""
     found = set(devices)
     if quantize == "host" or needs_host or len(found) != 1:
         return None
     device, = found
-    return device if quantize == "device" or device.type != "cpu" else None
+    if device.type == "cpu" and quantize != "device" or codec is not None and quantizer_for(codec, device) is None:
+        return None
+    return device
 
 
 def queued(device: Optional[torch.device]) -> Callable[[], None]:

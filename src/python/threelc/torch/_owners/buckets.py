@@ -14,7 +14,7 @@ from .._common.device import OnDevice, queued
 from .._common.groups import Clock
 from .._common.module import assign, copied
 from .._common.runners import nothing
-from ..kernels.quantizer import Quantizer
+from ..kernels.ways import quantizer_for
 from .mail import Mail
 from .places import Place
 
@@ -76,8 +76,8 @@ class Bucket:
         self._places = [(self.names[part.tensor], part.first, part.n)
                         for part in ([] if self.server is None else self.server.parts())]
         self._device = device
-        self._quantizable = {i: self.residuals[name] for i, (name, n) in enumerate(sizes.items())
-                             if keeps and n >= config.min_n}
+        self._quantizable = {i: self.residuals.get(name) for i, (name, n) in enumerate(sizes.items())
+                             if n >= config.min_n}
         self._coded = self._now = _Way(self.worker, self.server, as_weights,
                                        self._on_device(self.worker, self._quantizable))
         self.parts = [torch.nn.Parameter(weights[name][first:first + n].clone()) for name, first, n in self.places()]
@@ -97,10 +97,11 @@ class Bucket:
         self._came: List[Any] = []  # pushes
         self._written: Callable[[], None] = nothing  # waits until `values` are
 
-    def _on_device(self, worker: exchange.Worker, residuals: Dict[int, torch.Tensor]) -> Optional[OnDevice]:
+    def _on_device(self, worker: exchange.Worker,
+                   residuals: Mapping[int, Optional[torch.Tensor]]) -> Optional[OnDevice]:
         if self._device is None:
             return None
-        quantizer = Quantizer.of(self._config.push or "")
+        quantizer = quantizer_for(self._config.push or "", self._device)
         assert quantizer is not None  # the caller has looked
         return OnDevice(worker, quantizer, residuals, self._device)
 

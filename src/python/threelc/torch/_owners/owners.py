@@ -36,7 +36,6 @@ from .._common.starving import LoopStats, Starving, residual_ratios, warn_starvi
 from .._common.states import (MADE, RANKS, TENSORS, TRAFFIC, Kind, Optionally, check_made, listed_states, made_with,
                               states_for)
 from .._common.transport import Transport
-from ..kernels.quantizer import Quantizer
 from .backup import BackupMail
 from .bucket_states import BUCKETS, check_buckets, compare_buckets, load_buckets, saved_buckets, states_of_servers
 from .buckets import Bucket, in_buckets, spread
@@ -110,8 +109,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                       if n < min_numel or (pull or exchange.pull_codec(codec)) == "raw"}
         self._servers = servers
         keeps = Context(1, codec).residual is not None
-        place = place_of(quantize, [p.device for p in self._parameters.values()],
-                         self._moments.on_host or Quantizer.of(codec) is None)
+        place = place_of(quantize, [p.device for p in self._parameters.values()], self._moments.on_host, codec)
         self._place = place or HOST  # of gradients, of what is pulled, and of float32 weights of other dtypes
         weights = {name: flat(p) for name, p in self._parameters.items()}
         self._buckets = [Bucket(config if bucket_mb is None else spread(config, some), transport.rank, some, as_weights,
