@@ -267,12 +267,16 @@ class Programs(unittest.TestCase):
         """The benchmark for GPUs: it compares all bytes, and prints a row for each sweep."""
         program = SOURCE.parents[5] / "bench" / "experiments" / "torch" / "device.py"
         done = subprocess.run([sys.executable, program, "--device", "cpu", "--values", "5003", "--rounds", "1",
-                               "--models", "--codes", "qsgd"], check=True, capture_output=True, text=True)
+                               "--models", "--codes", "qsgd", "--sparse", "topk", "sbc"],
+                              check=True, capture_output=True, text=True)
         rows = [re.split("  +", line)[:3] for line in done.stdout.replace("bfloat16 ", "bfloat16  ").splitlines()[2:]]
         self.assertEqual(rows, [[dtype, *row] for dtype in ("float32", "bfloat16") for row in (
             ("copy", "torch"), *((sweep, by) for by in ("triton", "operations")
                                  for sweep in ("maxima", "quantize", "decode")),
-            *((f"qsgd {sweep}", by) for by in ("triton", "operations") for sweep in ("measure", "encode", "decode")))])
+            *((f"{codec} {sweep}", by) for codec, sweeps in (("qsgd", ("measure", "encode", "decode")),
+                                                             *((codec, ("threshold", "counts", "all"))
+                                                               for codec in ("topk", "sbc")))
+              for by in ("triton", "operations") for sweep in sweeps))])
 
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")

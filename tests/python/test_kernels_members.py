@@ -234,18 +234,6 @@ class Choice(unittest.TestCase):
 
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
-class Programs(unittest.TestCase):
-    def test_sparse(self):
-        """The benchmark for GPUs: it compares all bytes, and prints a row for each sweep."""
-        program = SOURCE.parents[5] / "bench" / "experiments" / "torch" / "sparse.py"
-        done = subprocess.run([sys.executable, program, "--device", "cpu", "--values", "5003", "--rounds", "1",
-                               "--codecs", "topk", "sbc"], check=True, capture_output=True, text=True)
-        self.assertEqual([line.split()[:4] for line in done.stdout.splitlines()[2:]], [
-            [dtype, codec, sweep, by] for dtype in ("float32", "bfloat16") for codec in ("topk", "sbc")
-            for by in ("triton", "operations") for sweep in ("threshold", "counts", "all")])
-
-
-@unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
 class Compiled(unittest.TestCase):
     PROGRAM = """
 import sys

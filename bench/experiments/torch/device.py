@@ -8,6 +8,7 @@ the kernels: that tests them, and says nothing of their speed.
 import argparse
 
 CODES = ("natural", "natural:bits=9", "qsgd", "qsgd:bits=4", "onebit")
+SPARSE = ("topk:p=0.05", "topk:p=0.01,select=exact", "sbc:p=0.01")
 MODELS = {"resnet50": (25_557_032, 161), "gpt2": (124_439_808, 148)}  # values, tensors
 
 
@@ -19,6 +20,8 @@ def options() -> argparse.ArgumentParser:
     found.add_argument("--codec", default="3lc", help="of 3-value symbols")
     found.add_argument("--codes", nargs="*", choices=CODES, default=list(CODES),
                        help="other codecs whose sweeps are measured")
+    found.add_argument("--sparse", nargs="*", default=list(SPARSE),
+                       help="of topk or sparse-binary, without blocks: the same")
     found.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS), help="whose steps are measured")
     return found
 
@@ -26,15 +29,13 @@ def options() -> argparse.ArgumentParser:
 if __name__ == "__main__":
     OPTIONS = options().parse_args()  # before PyTorch is loaded: --help needs nothing
 
-import statistics  # noqa: E402
 import sys  # noqa: E402
-import time  # noqa: E402
-from pathlib import Path  # noqa: E402
-from typing import Any, Callable, Dict, List, Optional  # noqa: E402
+from typing import Any, Dict, List, Optional  # noqa: E402
 
 import torch  # noqa: E402
 
-sys.path.append(str(Path(__file__).resolve().parents[3] / "src" / "python"))
+from device_rows import Clock, Table, require  # noqa: E402
+from device_sparse import sparse_rows  # noqa: E402
 import threelc  # noqa: E402
 from threelc import exchange  # noqa: E402
 from threelc.torch._common.device import OnDevice  # noqa: E402
@@ -45,34 +46,6 @@ from threelc.torch.kernels.codes import Codes  # noqa: E402
 from threelc.torch.kernels.operations import bits_of  # noqa: E402
 from threelc.torch.kernels.quantizer import Quantizer  # noqa: E402
 from threelc.quartic import block_count  # noqa: E402
-
-
-class Clock:
-    """Medians of calls on a device."""
-
-    def __init__(self, device: torch.device, rounds: int) -> None:
-        self._device = device
-        self._rounds = rounds
-
-    def _now(self) -> float:
-        if self._device.type == "cuda":
-            torch.cuda.synchronize(self._device)
-        return time.perf_counter()
-
-    def __call__(self, call: Callable[[], Any]) -> float:
-        """Seconds. The first call, which may compile, does not count."""
-        call()
-        seconds = []
-        for _ in range(self._rounds):
-            start = self._now()
-            call()
-            seconds.append(self._now() - start)
-        return statistics.median(seconds)
-
-
-def require(same: bool, what: str) -> None:
-    if not same:
-        sys.exit(f"device.py: {what}: not what the C library makes")
 
 
 def check(sweeps: Any, name: str, quantizer: Quantizer, residual: torch.Tensor, gradient: torch.Tensor) -> None:
@@ -91,36 +64,21 @@ def check(sweeps: Any, name: str, quantizer: Quantizer, residual: torch.Tensor, 
     require(torch.equal(bits_of(out.cpu()), bits_of(values)), f"{what}: decoded values")
 
 
-def sweep_rows(o: Any, device: torch.device, dtype: torch.dtype, clock: Clock) -> None:
-    """A row for each sweep. Bytes are those that a value needs, whatever an implementation moves besides."""
-    n, quantizer = o.values, Quantizer.of(o.codec)
+def sweep_rows(table: Table, codec: str) -> None:
+    """A row for each sweep of 3-value symbols."""
+    quantizer, residual, gradient = Quantizer.of(codec), table.residual, table.gradient
     if quantizer is None:
-        sys.exit(f"device.py: --codec {o.codec}: it has no 3-value symbols")
-    torch.manual_seed(1)
-    residual, gradient = torch.randn(n, device=device), torch.randn(n, device=device).to(dtype)
-    out, size = torch.empty_like(gradient), gradient.element_size()
-    seconds = clock(lambda: out.copy_(gradient))
-    copy = 2 * size * n / seconds
-
-    def row(what: str, how: str, per_value: float, taken: float) -> None:
-        rate = per_value * n / taken
-        print(f"{str(dtype)[6:]:9} {what:22} {how:11} {1e3 * taken:9.3f} {per_value:8.2f} {rate / 1e9:8.1f} "
-              f"{rate / copy:7.2f}", flush=True)
-
-    row("copy", "torch", 2 * size, seconds)
-    chosen = sweeps_for(device, dtype)
-    for how, sweeps in {"triton": chosen, "operations": OPERATIONS}.items():
-        if how == "triton" and chosen is OPERATIONS:
-            print(f"{str(dtype)[6:]:9} there is no Triton for {device}, or it does not work: see the warning")
-            continue
+        sys.exit(f"device.py: --codec {codec}: it has no 3-value symbols")
+    for how, sweeps in table.ways(codec, sweeps_for(table.device, table.dtype), OPERATIONS):
         check(sweeps, how, quantizer, residual, gradient)
-        found = torch.zeros(block_count(n, quantizer.block), device=device)
+        found = torch.zeros(block_count(table.values, quantizer.block), device=table.device)
         scales, quartic, rest = quantized(sweeps, quantizer, residual, gradient)
-        there = torch.tensor(scales, device=device)
-        row("maxima", how, 4 + size, clock(lambda: sweeps.maxima(residual, gradient, quantizer.block, found)))
-        row("quantize", how, 8 + size + 0.2,
-            clock(lambda: sweeps.quantize(residual, gradient, quantizer.block, there, rest, quartic)))
-        row("decode", how, 0.2 + size, clock(lambda: sweeps.decode(quartic, there, quantizer.block, out)))
+        there = torch.tensor(scales, device=table.device)
+        table.row("maxima", how, 4 + table.size, lambda: sweeps.maxima(residual, gradient, quantizer.block, found))
+        table.row("quantize", how, 8 + table.size + 0.2,
+                  lambda: sweeps.quantize(residual, gradient, quantizer.block, there, rest, quartic))
+        table.row("decode", how, 0.2 + table.size,
+                  lambda: sweeps.decode(quartic, there, quantizer.block, table.out))
 
 
 def check_codes(sweeps: Any, name: str, codes: Codes, residual: Optional[torch.Tensor], gradient: torch.Tensor) -> None:
@@ -138,33 +96,23 @@ def check_codes(sweeps: Any, name: str, codes: Codes, residual: Optional[torch.T
     require(torch.equal(bits_of(out.cpu()), bits_of(values)), f"{what}: decoded values")
 
 
-def code_rows(o: Any, device: torch.device, dtype: torch.dtype, clock: Clock) -> None:
+def code_rows(table: Table, codec: str) -> None:
     """A row for each sweep of codes; that of onebit has a residual, as in a training."""
-    n = o.values
-    torch.manual_seed(1)
-    kept, gradient = torch.randn(n, device=device), torch.randn(n, device=device).to(dtype)
-    for codec in o.codes:
-        codes = Codes.of(codec)
-        assert codes is not None
-        residual = kept if codes.name == "onebit" else None
-        size, more, sent = gradient.element_size(), 0 if residual is None else 4, codes.size(n) / n
-        chosen = code_sweeps_for(device, dtype, codes.name)
-        for how, sweeps in {"triton": chosen, "operations": CODE_OPERATIONS}.items():
-            if how == "triton" and chosen is CODE_OPERATIONS:
-                continue  # sweep_rows() has said so
-            check_codes(sweeps, how, codes, residual, gradient)
-            found = torch.zeros(codes.measured(n), dtype=codes.measured_dtype, device=device)
-            scalars, payload, rest = coded(sweeps, codes, residual, gradient, WORDS)
-            there, out = torch.tensor(scalars, device=device), torch.empty_like(gradient)
-            planes, clipped = codes.planes(payload, n), torch.zeros(1, dtype=torch.int32, device=device)
-            for what, per_value, call in (
-                    ("measure", size + more, lambda: sweeps.measure(codes, residual, gradient, found)),
-                    ("encode", size + 2 * more + sent,
-                     lambda: sweeps.encode(codes, residual, gradient, there, WORDS, rest, planes, clipped)),
-                    ("decode", sent + size, lambda: sweeps.decode(codes, planes, there, out))):
-                taken = clock(call)
-                print(f"{str(dtype)[6:]:9} {codec + ' ' + what:22} {how:11} {1e3 * taken:9.3f} {per_value:8.2f} "
-                      f"{per_value * n / taken / 1e9:8.1f}", flush=True)
+    n, codes, gradient = table.values, Codes.of(codec), table.gradient
+    assert codes is not None
+    residual = table.residual if codes.name == "onebit" else None
+    more, sent = 0 if residual is None else 4, codes.size(n) / n
+    for how, sweeps in table.ways(codec, code_sweeps_for(table.device, table.dtype, codes.name), CODE_OPERATIONS):
+        check_codes(sweeps, how, codes, residual, gradient)
+        found = torch.zeros(codes.measured(n), dtype=codes.measured_dtype, device=table.device)
+        scalars, payload, rest = coded(sweeps, codes, residual, gradient, WORDS)
+        there, planes = torch.tensor(scalars, device=table.device), codes.planes(payload, n)
+        clipped = torch.zeros(1, dtype=torch.int32, device=table.device)
+        table.row(f"{codec} measure", how, table.size + more,
+                  lambda: sweeps.measure(codes, residual, gradient, found))
+        table.row(f"{codec} encode", how, table.size + 2 * more + sent,
+                  lambda: sweeps.encode(codes, residual, gradient, there, WORDS, rest, planes, clipped))
+        table.row(f"{codec} decode", how, sent + table.size, lambda: sweeps.decode(codes, planes, there, table.out))
 
 
 def step_row(o: Any, device: torch.device, model: str, clock: Clock) -> None:
@@ -204,11 +152,15 @@ def main(o: Any) -> None:
     device = torch.device(o.device)
     name = torch.cuda.get_device_name(device) if device.type == "cuda" else "Triton's interpreter or torch on the CPU"
     print(f"{name}, PyTorch {torch.__version__}, {o.codec}, {o.values} values, median of {o.rounds}")
-    print(f"{'dtype':9} {'sweep':22} {'by':11} {'ms':>9} {'B/value':>8} {'GB/s':>8} {'of copy':>7}")
+    print(Table.heading())
     clock = Clock(device, o.rounds)
     for dtype in (torch.float32, torch.bfloat16):
-        sweep_rows(o, device, dtype, clock)
-        code_rows(o, device, dtype, clock)
+        table = Table(o.values, device, dtype, clock)
+        sweep_rows(table, o.codec)
+        for codec in o.codes:
+            code_rows(table, codec)
+        for codec in o.sparse:
+            sparse_rows(table, codec)
     for model in o.models:
         step_row(o, device, model, clock)
 
