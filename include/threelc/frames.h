@@ -53,7 +53,7 @@ TLC_API tlc_status tlc_decompress_quartic(const void *src, size_t len, size_t n,
  * onebit (the means), 0 to 2 of topk; of other codecs, and with blocks, it may be NULL. params: dtype is of the values
  * before; scratch is not used. The payload may be any bytes: it is checked as tlc_decompress does it.
  * The other way round, tlc_inspect checks a frame and tells where its payload is; the scalars are the last bytes before
- * it.
+ * it, little-endian.
  * dst: cap bytes, as many as the frame has; tlc_codec_bound says enough. It must not overlap the payload, and is not
  * written if the call fails.
  * TLC_ERR_PARAM: a codec with stages after the quantizer. TLC_ERR_CORRUPT: a payload or scalars that no frame has. */

@@ -263,17 +263,16 @@ tlc_status tlc_compress_members(const uint64_t *positions, const float *values, 
     j.all = (tlc_chosen){positions, values, k};
     j.mask = p.scratch;
     j.sent = p.sent;
+    tlc_float_mode mode = tlc_float_enter(); /* parameters are doubles, and tell how many members there may be */
     status = check_arguments(&j, &p, dst, cap, written, &w);
     if (!status)
         status = check_each(&j, &w);
     if (!status)
         status = check_counts(&j, &w);
-    if (status)
-        return status;
-    tlc_float_mode mode = tlc_float_enter();
-    *written = encode(&j, &p, dst);
+    if (!status)
+        *written = encode(&j, &p, dst);
     tlc_float_leave(mode);
-    return TLC_OK;
+    return status;
 }
 
 /* ---- from a frame ------------------------------------------------------------------------------------------------ */

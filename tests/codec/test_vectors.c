@@ -109,12 +109,13 @@ static void check_info(const line *r, octets frame)
  * quantizer. */
 static tlc_status frame_again(const tlc_frame_info *info, octets frame, octets *made)
 {
-    const size_t scalars = strchr(info->codec, '+') ? 0 : header_scalars(info), header = (size_t)info->header_size;
-    const octets floats = {exact(4 * scalars, 0), 4 * scalars};
     uint8_t *payload = exact((size_t)info->payload_size, 1);
+    float scalars[2];
+    const size_t count = strchr(info->codec, '+') ? 0 : header_scalars(info, frame.p, scalars);
+    const octets floats = {exact(4 * count, 0), 4 * count};
 
-    memcpy(floats.p, frame.p + header - floats.len, floats.len);
-    memcpy(payload, frame.p + header, (size_t)info->payload_size);
+    memcpy(floats.p, scalars, floats.len);
+    memcpy(payload, frame.p + info->header_size, (size_t)info->payload_size);
     *made = (octets){exact(frame.len, 1), 0};
     memset(made->p, FILL, frame.len);
     const tlc_status status = tlc_compress_payload(payload, (size_t)info->payload_size,

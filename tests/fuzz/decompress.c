@@ -172,12 +172,12 @@ static void taken_apart(const frame *f)
 /* The payload makes the same frame again. */
 static void framed_again(const frame *f)
 {
-    const size_t count = header_scalars(&f->info), header = (size_t)f->info.header_size;
+    const size_t header = (size_t)f->info.header_size;
     float scalars[2];
     uint8_t *dst = bytes(f->len);
     size_t len = 0;
 
-    memcpy(scalars, f->src + header - 4 * count, 4 * count);
+    (void)header_scalars(&f->info, f->src, scalars);
     require_status(tlc_compress_payload(f->src + header, (size_t)f->info.payload_size, scalars, f->n,
                                         PARAMS(quartic, .codec = f->info.codec, .dtype = f->info.dtype,
                                                .checksum = f->info.checksum),

@@ -146,7 +146,7 @@ static void value_stages_in(const way *w, journal *j, const float *x, size_t n)
     float *residual = floats(n), *out = floats(n), scalar[2];
     uint64_t *words = (uint64_t *)(void *)scratch;
     int8_t *q = (int8_t *)bytes(n);
-    size_t len = 0;
+    size_t len = 0, made = 0;
 
     const tlc_stochastic_ternary_params *ternary = PARAMS(stochastic_ternary, .seed = 1, .step = 2,
                                                           .residual = residual);
@@ -162,6 +162,7 @@ static void value_stages_in(const way *w, journal *j, const float *x, size_t n)
     IN_MODE(w, tlc_decompress_quartic(code, len, n, quartic, n, scalar, 1, NULL));
     note_stage(j, residual, quartic, tlc_quartic_size(n), scalar, 1);
     uint64_t *positions = (uint64_t *)(void *)bytes(8 * n);
+    uint8_t *again = bytes(8 * n + 64);
     for (size_t i = 0; i < n; i++) {
         positions[i] = i;
         out[i] = x[i] == 0 ? bits_float(1) : x[i];
@@ -169,8 +170,16 @@ static void value_stages_in(const way *w, journal *j, const float *x, size_t n)
     const tlc_members_params *members = PARAMS(members, .codec = "topk:p=1,bits=2", .scratch = words, .sent = residual);
     IN_MODE(w, tlc_compress_members(positions, out, n, n, members, code, 8 * n + 64, &len));
     note_stage(j, residual, code, len, out, n);
-    IN_MODE(w, tlc_decompress_members(code, len, n, positions, out, n, &len, NULL));
+    IN_MODE(w, tlc_decompress_members(code, len, n, positions, out, n, &made, NULL));
     note_stage(j, residual, positions, 8 * n, out, n);
+    tlc_frame_info info = {.struct_size = sizeof info};
+    require_status(tlc_inspect(code, len, &info), TLC_OK);
+    const uint8_t *payload = code + info.header_size;
+    require(header_scalars(&info, code, scalar) == 2);
+    const tlc_quartic_params *few = PARAMS(quartic, .codec = "topk:p=1,bits=2");
+    IN_MODE(w, tlc_compress_payload(payload, (size_t)info.payload_size, scalar, n, few, again, 8 * n + 64, &made));
+    require(made == len && same(again, code, len));
+    free(again);
     free(positions);
     IN_MODE(w, tlc_sparse_binary_encode(x, n, 0.03, q, residual, scalar));
     IN_MODE(w, tlc_sparse_binary_decode(q, n, scalar[0], out));

@@ -71,8 +71,8 @@ extern const size_t dtype_size[3];
 const codec_case *codec_by_form(const char *form);
 /* The block=B of a codec string, or 0. */
 size_t block_of(const char *text);
-/* How many scalars the header of a frame has, if its codec ends with the quantizer. */
-size_t header_scalars(const tlc_frame_info *info);
+/* The scalars that the header of a frame has, if its codec ends with the quantizer. Returns how many. */
+size_t header_scalars(const tlc_frame_info *info, const uint8_t *frame, float scalars[2]);
 /* Words of scratch that a context of n values needs for a codec, without tlc_parallel. */
 size_t scratch_words(const codec_case *c, size_t n);
 /* Every codec of the list, and raw:block=1, for tlc_config.reserve. */
