@@ -77,9 +77,7 @@ tlc_status tlc_compress_payload(const void *payload, size_t len, const float *sc
     const uint64_t size = tlc_sum(f.header_size + (f.checksum ? TLC_CHECKSUM_SIZE : 0), len);
     if (cap < size)
         return TLC_FAIL(&w, TLC_ERR_CAPACITY, "cap is %zu bytes, %llu are needed", cap, (unsigned long long)size);
-    const tlc_float_mode mode = tlc_float_enter(); /* parameters are doubles */
     status = check(&f, scalars, &w);
-    tlc_float_leave(mode);
     if (status)
         return status;
     size_t at = tlc_frame_write(dst, &f.codec, f.dtype, f.checksum, n, f.scalars);
