@@ -228,9 +228,9 @@ TLC_API void tlc_worker_destroy(tlc_worker *w); /* NULL is allowed */
 TLC_API tlc_status tlc_worker_push(tlc_worker *w, const void *const *grads, double weight, tlc_message *to);
 
 /* The same for gradients that were quantized elsewhere, as on a GPU. frames[i]: the frame of pushed part i, as
- * tlc_compress_quartic makes it; len 0: it is compressed as always. A tensor whose parts all have frames needs no
- * gradient: its entry of grads may be NULL, and what its frames do not send is the caller's to keep. Its residual here
- * gets only what comes back when a push is not taken.
+ * threelc/frames.h makes it; len 0: it is compressed as always. A tensor whose parts all have frames needs no gradient:
+ * its entry of grads may be NULL, and what its frames do not send is the caller's to keep. Its residual here gets only
+ * what comes back when a push is not taken.
  * If the outcome has a cause, a gradient was not finite, and no frame is sent.
  * TLC_ERR_PARAM: also for a frame of another codec, dtype or n, or a damaged one. TLC_ERR_ORDER: also in the step of
  * tlc_worker_join. */
@@ -252,7 +252,7 @@ TLC_API tlc_status tlc_worker_pull(tlc_worker *w, const tlc_message *from, void 
 /* The same for who decodes elsewhere, as on a GPU. out[t] may be NULL if the parts of tensor t are pulled ones: then
  * frames[i] is the frame of each pulled part i of it, which was checked, and lies in a message of from. For the parts
  * of other tensors, and with TLC_ERR_STEP for those of a server on which the step failed, its len is 0.
- * tlc_decompress says what a frame stands for, or tlc_decompress_quartic. */
+ * tlc_decompress says what a frame stands for, or threelc/frames.h. */
 TLC_API tlc_status tlc_worker_pull_frames(tlc_worker *w, const tlc_message *from, void *const *out,
                                           tlc_message *frames);
 

@@ -116,7 +116,7 @@ tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count, const 
     tlc_natural_aggregate_params p = {0};
     tlc_frame first;
     tlc_status status;
-    size_t bound, at;
+    size_t at;
 
     if (params && !tlc_import(&p, sizeof p, params))
         return TLC_ERR_PARAM;
@@ -135,11 +135,9 @@ tlc_status tlc_natural_aggregate(const tlc_message *frames, size_t count, const 
     status = read_frames(&first, frames, count, &w);
     if (status)
         return status;
-    if (tlc_frame_bound(&first.codec, first.dtype, first.checksum, (size_t)first.n, &bound))
-        return TLC_FAIL(&w, TLC_ERR_SIZE, "a frame of %llu values has more bytes than the address space",
-                        (unsigned long long)first.n);
-    if (cap < bound)
-        return TLC_FAIL(&w, TLC_ERR_CAPACITY, "cap is %zu bytes, %zu are needed", cap, bound);
+    status = tlc_frame_room(&first.codec, first.dtype, first.checksum, (size_t)first.n, cap, &w);
+    if (status)
+        return status;
     const tlc_quantizer *natural = tlc_stage_natural.quantize;
     const tlc_random random = {p.seed, p.step, SUM_WORDS};
     first.codec.params[TLC_NATURAL_ROUNDING] = p.rounding == TLC_ROUND_NEAREST;

@@ -186,7 +186,6 @@ static tlc_status check_arguments(quartic_job *j, const tlc_quartic_params *p, c
 {
     const char *missing = !j->quartic && j->n ? "quartic" : !j->scale && j->n ? "scales" : !dst ? "dst" : "written";
     tlc_status status = tlc_dtype_check(p->dtype, w);
-    size_t bound;
 
     if (status)
         return status;
@@ -194,11 +193,7 @@ static tlc_status check_arguments(quartic_job *j, const tlc_quartic_params *p, c
         return TLC_FAIL(w, TLC_ERR_PARAM, "%s is NULL", missing);
     if (scratch_size(j) && !p->scratch)
         return TLC_FAIL(w, TLC_ERR_PARAM, "scratch is NULL: tlc_quartic_scratch tells how much is needed");
-    if (tlc_frame_bound(&j->codec, p->dtype, p->checksum, j->n, &bound))
-        return TLC_FAIL(w, TLC_ERR_SIZE, "n is %zu: a frame has more bytes than the address space", j->n);
-    if (cap < bound)
-        return TLC_FAIL(w, TLC_ERR_CAPACITY, "cap is %zu bytes, %zu are needed", cap, bound);
-    return TLC_OK;
+    return tlc_frame_room(&j->codec, p->dtype, p->checksum, j->n, cap, w);
 }
 
 tlc_status tlc_compress_quartic(const void *quartic, size_t len, const float *scales, size_t n,

@@ -229,7 +229,6 @@ static tlc_status check_arguments(const members_job *j, const tlc_members_params
                           : !written                    ? "written"
                                                         : NULL;
     tlc_status status = tlc_dtype_check(p->dtype, w);
-    size_t bound;
 
     if (status)
         return status;
@@ -237,11 +236,7 @@ static tlc_status check_arguments(const members_job *j, const tlc_members_params
         return TLC_FAIL(w, TLC_ERR_PARAM, "%s is NULL", missing);
     if (j->n && !p->scratch)
         return TLC_FAIL(w, TLC_ERR_PARAM, "scratch is NULL: tlc_members_scratch tells how much is needed");
-    if (tlc_frame_bound(&j->codec, p->dtype, p->checksum, j->n, &bound))
-        return TLC_FAIL(w, TLC_ERR_SIZE, "n is %zu: a frame has more bytes than the address space", j->n);
-    if (cap < bound)
-        return TLC_FAIL(w, TLC_ERR_CAPACITY, "cap is %zu bytes, %zu are needed", cap, bound);
-    return TLC_OK;
+    return tlc_frame_room(&j->codec, p->dtype, p->checksum, j->n, cap, w);
 }
 
 tlc_status tlc_compress_members(const uint64_t *positions, const float *values, size_t k, size_t n,

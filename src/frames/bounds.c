@@ -35,6 +35,17 @@ tlc_status tlc_frame_bound(const tlc_codec *codec, tlc_dtype dtype, int checksum
     return as_size(total, bound);
 }
 
+tlc_status tlc_frame_room(const tlc_codec *codec, tlc_dtype dtype, int checksum, size_t n, size_t cap, tlc_text *w)
+{
+    size_t bound;
+
+    if (tlc_frame_bound(codec, dtype, checksum, n, &bound))
+        return TLC_FAIL(w, TLC_ERR_SIZE, "n is %zu: a frame has more bytes than the address space", n);
+    if (cap < bound)
+        return TLC_FAIL(w, TLC_ERR_CAPACITY, "cap is %zu bytes, %zu are needed", cap, bound);
+    return TLC_OK;
+}
+
 tlc_status tlc_scratch_size(const tlc_codec *codec, size_t n, size_t tasks, size_t *size)
 {
     size_t unit = codec->block && codec->block < n ? codec->block : n;

@@ -389,8 +389,7 @@ TEST(narrow_gradients)
                 tlc_ctx *full = create(&cfg, N);
                 for (uint64_t step = 0; step < 3; step++) {
                     fill_grad(DATA_LAPLACE, step, dtype, grad, N);
-                    for (size_t i = 0; i < N; i++)
-                        wide[i] = bits_float(widened(dtype, grad, i));
+                    widen(dtype, grad, wide, N);
                     size_t len = compress(narrow, grad, frame1);
                     require(compress(full, wide, frame2) == len);
                     frame2[1] |= (uint8_t)dtype; /* the flags, as src/frames/frame.h draws them */

@@ -67,8 +67,7 @@ static void same_frames(quantized *found, const codec_case *c, tlc_dtype dtype, 
     cfg.checksum = checksum;
     tlc_ctx *ctx = create(&cfg, n);
     fill_grad(kind, n + kind, dtype, grad, n);
-    for (size_t i = 0; i < n; i++)
-        x[i] = bits_float(widened(dtype, grad, i));
+    widen(dtype, grad, x, n);
     uint8_t *want = bytes(tlc_bound(ctx)), *got = bytes(tlc_bound(ctx));
     const size_t wanted = compress(ctx, grad, want);
     quantize(found, x, n, block_of(c->text), multiplier(c->text));

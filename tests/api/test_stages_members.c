@@ -134,8 +134,7 @@ static void same_frames(chosen *c, const codec_case *codec, tlc_dtype dtype, dat
     cfg.checksum = checksum;
     tlc_ctx *ctx = create(&cfg, n);
     fill_grad(kind, n + kind, dtype, grad, n);
-    for (size_t i = 0; i < n; i++)
-        x[i] = bits_float(widened(dtype, grad, i));
+    widen(dtype, grad, x, n);
     uint8_t *frame = bytes(tlc_bound(ctx));
     const size_t len = compress(ctx, grad, frame);
     require_status(tlc_decompress(frame, len, TLC_F32, out, n, NULL), TLC_OK);

@@ -4,32 +4,13 @@
  */
 #include "../support/no_memory.h"
 #include "mpi_scene.h"
+#include "still.h"
 
 enum { MOST_RANKS = 3 }; /* more add nothing but time */
 
 typedef enum kind { ALLREDUCE, GATHER, OWNERS, SERVERS, BOTH, GOSSIP, GRAPH, KINDS } kind;
 
 static const tlc_graph ring = {.struct_size = sizeof ring, .kind = TLC_GRAPH_RING};
-
-static tlc_status keep_still(void *arg, const tlc_allreduce *a, float *const *delta)
-{
-    tlc_part part = {.struct_size = sizeof part};
-
-    (void)arg;
-    for (size_t i = 0; !tlc_allreduce_part(a, i, &part); i++)
-        memset(delta[i], 0, part.n * sizeof *delta[i]);
-    return TLC_OK;
-}
-
-static tlc_status keep_model(void *arg, const tlc_server *server, float *const *delta)
-{
-    tlc_part part = {.struct_size = sizeof part};
-
-    (void)arg;
-    for (size_t i = 0; !tlc_server_part(server, i, &part); i++)
-        memset(delta[i], 0, part.n * sizeof *delta[i]);
-    return TLC_OK;
-}
 
 typedef struct made {
     scene s;

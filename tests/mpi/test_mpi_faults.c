@@ -5,6 +5,7 @@
  * steps, whose messages have many pieces here.
  */
 #include "fault_scene.h"
+#include "still.h"
 #include <math.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -66,16 +67,6 @@ static void play_gather(int rank, int ranks)
         close_scene(&s);
     else
         play_steps(&s, h, 0);
-}
-
-static tlc_status keep_still(void *arg, const tlc_allreduce *a, float *const *delta)
-{
-    tlc_part part = {.struct_size = sizeof part};
-
-    (void)arg;
-    for (size_t i = 0; !tlc_allreduce_part(a, i, &part); i++)
-        memset(delta[i], 0, part.n * sizeof *delta[i]);
-    return TLC_OK;
 }
 
 static void play_owners(int rank, int ranks)

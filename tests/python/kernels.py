@@ -173,24 +173,40 @@ def trial(codec, seed):
         raise AssertionError(f"{codec}, seed {seed}: {error}") from error
 
 
-def golden():
-    """Records of good.txt with 3-value symbols. Those that send from the residual alone are left out."""
-    return [record for record in records("good.txt") if Quantizer.of(dict(record)["codec"]) is not None and
+def records_of(of):
+    """Records of good.txt with the codecs for which of() is not None. Those that send from the residual alone are left
+    out."""
+    return [record for record in records("good.txt") if of(dict(record)["codec"]) is not None and
             ("grad", "null") not in record]
+
+
+def steps_of(record):
+    """The residual before, and the gradients, each with the place in the record of what follows it."""
+    r = dict(record)
+    dtype = DTYPES[r["dtype"]]
+    gradients = []
+    for i, (key, value) in enumerate(record):
+        if key == "grad":
+            gradient = array(value, r["dtype"])
+            gradient = torch.from_numpy(gradient.view("<i2") if dtype == torch.bfloat16 else gradient).view(dtype)
+            gradients.append((i + 1, gradient))
+    residual = torch.from_numpy(array(r["residual0"])) if "residual0" in r else torch.zeros(int(r["n"]))
+    return residual, gradients
+
+
+def golden():
+    """Those with 3-value symbols."""
+    return records_of(Quantizer.of)
 
 
 def replay(record):
     r = dict(record)
     quantizer, dtype, n = Quantizer.of(r["codec"]), DTYPES[r["dtype"]], int(r["n"])
-    residual = torch.from_numpy(array(r["residual0"])) if "residual0" in r else torch.zeros(n)
-    for i, (key, value) in enumerate(record):
-        if key != "grad":
-            continue
-        gradient = array(value, r["dtype"])
-        gradient = torch.from_numpy(gradient.view("<i2") if dtype == torch.bfloat16 else gradient).view(dtype)
+    residual, gradients = steps_of(record)
+    for i, gradient in gradients:
         scales, quartic, rest = choice.quantized(SWEEPS, quantizer, residual, gradient)
         frame = threelc.compress_quartic(quartic, scales, n, r["codec"], dtype=dtype, checksum=r["checksum"] == "1")
-        assert frame == octets(record[i + 1][1]), r["name"]
+        assert frame == octets(record[i][1]), r["name"]
         if r["feedback"] == "1":
             residual = rest
     if r["feedback"] == "1":
@@ -202,8 +218,10 @@ def main():
     parser.add_argument("count", type=int, nargs="?", default=1000)
     parser.add_argument("seed", type=int, nargs="?", default=0)
     options = parser.parse_args()
-    import kernels_codes  # which imports this
-    for kernels, codecs in (sys.modules[__name__], (*CODECS, RANDOM)), (kernels_codes, kernels_codes.CODECS):
+    import kernels_codes  # these import this
+    import kernels_members
+    for kernels, codecs in ((sys.modules[__name__], (*CODECS, RANDOM)), (kernels_codes, kernels_codes.CODECS),
+                            (kernels_members, kernels_members.CODECS)):
         records_of_codecs = kernels.golden()
         for record in records_of_codecs:
             kernels.replay(record)

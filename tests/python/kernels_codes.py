@@ -6,9 +6,9 @@ import numpy
 import torch
 
 import threelc
-from kernels import DTYPES, NONFINITE, Accesses
+from kernels import DTYPES, NONFINITE, Accesses, records_of, steps_of
 from test_device import SHAPES
-from test_vectors import array, octets, records
+from test_vectors import octets
 from threelc.torch.kernels import _codes_triton, code_choice
 from threelc.torch.kernels.codes import Codes, Words
 from threelc.torch.kernels.operations import bits_of
@@ -143,28 +143,21 @@ def trial(codec, seed):
 
 
 def golden():
-    """Records of good.txt with these codecs. Those that send from the residual alone are left out."""
-    return [record for record in records("good.txt") if Codes.of(dict(record)["codec"]) is not None and
-            ("grad", "null") not in record]
+    return records_of(Codes.of)
 
 
 def replay(record):
     r = dict(record)
     codes, dtype, n = Codes.of(r["codec"]), DTYPES[r["dtype"]], int(r["n"])
-    residual = torch.from_numpy(array(r["residual0"])) if "residual0" in r else torch.zeros(n)
-    residual, step = residual if r["feedback"] == "1" else None, 0
-    for i, (key, value) in enumerate(record):
-        if key != "grad":
-            continue
-        gradient = array(value, r["dtype"])
-        gradient = torch.from_numpy(gradient.view("<i2") if dtype == torch.bfloat16 else gradient).view(dtype)
+    residual, gradients = steps_of(record)
+    residual = residual if r["feedback"] == "1" else None
+    for step, (i, gradient) in enumerate(gradients):
         scalars, payload, residual = code_choice.coded(SWEEPS, codes, residual, gradient, Words(int(r["seed"]), step))
         frame = codes.frame(payload, scalars, n, dtype, r["checksum"] == "1")
-        assert frame == octets(record[i + 1][1]), r["name"]
+        assert frame == octets(record[i][1]), r["name"]
         out = torch.empty(n)
         SWEEPS.decode(codes, codes.planes(payload, n), codes.read(payload, n, frame[:threelc.peek(frame).header_size]),
                       out)
-        assert out.numpy().tobytes() == octets(record[i + 2][1]), r["name"]
-        step += 1
+        assert out.numpy().tobytes() == octets(record[i + 1][1]), r["name"]
     if residual is not None:
         assert residual.numpy().tobytes() == octets(r["residual"]), r["name"]

@@ -1,12 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Triton's kernels of sparse codecs in Triton's interpreter, and torch operations, against the C library: golden
-vectors, and random tensors.
-
-kernels_members.py [COUNT [SEED]]
-
-COUNT: random tensors for each codec, 1000 by default. Each tells its seed if it fails. What a kernel reads and writes
-is recorded: each value once in each sweep, and nothing else."""
-import argparse
+"""Kernels of topk and sbc, and torch operations, against the C library, for kernels.py: golden vectors, and random
+tensors."""
 import random
 
 import kernels  # before triton is imported
@@ -14,7 +8,7 @@ import torch
 
 import threelc
 from test_device import SHAPES
-from test_vectors import array, octets, records
+from test_vectors import octets
 from threelc.torch.kernels import _members_triton, members
 from threelc.torch.kernels.operations import bits_of
 from threelc.torch.kernels.selector import Selector
@@ -114,46 +108,20 @@ def trial(codec, seed):
 
 
 def golden():
-    """Records of good.txt that are chosen here. Those that send from the residual alone are left out."""
-    return [record for record in records("good.txt") if Selector.of(dict(record)["codec"]) is not None and
-            ("grad", "null") not in record]
+    return kernels.records_of(Selector.of)
 
 
-def replay(record, way):
+def replay(record):
+    """By each way."""
     r = dict(record)
-    selector, dtype, n = Selector.of(r["codec"]), kernels.DTYPES[r["dtype"]], int(r["n"])
-    residual = torch.from_numpy(array(r["residual0"])) if "residual0" in r else torch.zeros(n)
-    step = 0
-    for i, (key, value) in enumerate(record):
-        if key != "grad":
-            continue
-        gradient = array(value, r["dtype"])
-        gradient = torch.from_numpy(gradient.view("<i2") if dtype == torch.bfloat16 else gradient).view(dtype)
-        chosen = members.choose(way, selector, residual, gradient, int(r["seed"]), step)
-        step += 1
-        frame, = members.frames(selector, [chosen], dtype, r["checksum"] == "1")
-        assert frame == octets(record[i + 1][1]), r["name"]
+    selector, dtype = Selector.of(r["codec"]), kernels.DTYPES[r["dtype"]]
+    for way in WAYS:
+        residual, gradients = kernels.steps_of(record)
+        for step, (i, gradient) in enumerate(gradients):
+            chosen = members.choose(way, selector, residual, gradient, int(r["seed"]), step)
+            frame, = members.frames(selector, [chosen], dtype, r["checksum"] == "1")
+            assert frame == octets(record[i][1]), r["name"]
+            if r["feedback"] == "1":
+                residual = chosen.rest
         if r["feedback"] == "1":
-            residual = chosen.rest
-    if r["feedback"] == "1":
-        assert residual.numpy().tobytes() == octets(r["residual"]), r["name"]
-
-
-def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("count", type=int, nargs="?", default=1000)
-    parser.add_argument("seed", type=int, nargs="?", default=0)
-    options = parser.parse_args()
-    records_of_codecs = golden()
-    for record in records_of_codecs:
-        for way in WAYS:
-            replay(record, way)
-    print(f"{len(records_of_codecs)} golden vectors: the same")
-    for codec in CODECS:
-        for i in range(options.count):
-            trial(codec, options.seed + i)
-        print(f"{codec}: {options.count} random tensors from seed {options.seed}: the same", flush=True)
-
-
-if __name__ == "__main__":
-    main()
+            assert residual.numpy().tobytes() == octets(r["residual"]), r["name"]

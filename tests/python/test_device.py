@@ -17,6 +17,7 @@ from threelc.torch.kernels.choice import OPERATIONS, quantized
 from threelc.torch.kernels.quantizer import Quantizer, _nearest
 from threelc.torch.kernels.ways import quantizer_for
 
+CPU = torch.device("cpu")
 CODECS = ("3lc", "3lc:s=1.75", "3lc-golomb", "3lc-golomb:s=1.9", "ternary+quartic", "ternary:s=1.1,block=64+quartic",
           "ternary:block=100+quartic+zerorun", "ternary:s=1.5,block=7+golomb")
 SHAPES = {"normal": lambda x: x, "sparse": lambda x: x * (torch.rand(x.shape) < 0.01), "dense": torch.sign,
@@ -135,6 +136,22 @@ class Pushes(unittest.TestCase):
                 self.assertTrue(torch.equal(residual, before))
                 self.assertRaises(threelc.StepError, on_device.pull, [allreduce.reduce(pushed)], out)
                 self.assertTrue(torch.equal(residual, before))
+
+    def test_small_and_empty_tensors(self):
+        """The messages and the means of the host."""
+        for codec in ("3lc", "natural", "onebit", "topk:p=0.1", "topk:select=exact,p=0.1", "sbc"):
+            for sizes in (0,), (0, 100), (1, 3):
+                found, gradients = [], [torch.randn(n) for n in sizes]
+                for on_device in False, True:
+                    kept = {i: None if codec == "natural" else torch.zeros(n) for i, n in enumerate(sizes)}
+                    ranks = threelc.exchange.AllReduce(
+                        threelc.exchange.Config(workers=1, push=codec, min_n=0), 0,
+                        [threelc.exchange.Tensor(str(i), n, residual=kept[i]) for i, n in enumerate(sizes)])
+                    one = OnDevice(ranks, quantizer_for(codec, CPU), kept, CPU) if on_device else ranks
+                    push, out = bytes(one.push(gradients, 1.0)[0]), [torch.ones(n) for n in sizes]
+                    one.pull([ranks.reduce([push])], out)
+                    found.append((push, [mean.tolist() for mean in out]))
+                self.assertEqual(found[1], found[0], (codec, sizes))
 
 
 class Pulls(unittest.TestCase):

@@ -1,36 +1,25 @@
 # SPDX-License-Identifier: MIT
 """Triton's kernels in Triton's interpreter: some of what kernels.py tries, what they read and write, what becomes of
 kernels that are wrong, trainings with them, and what is compiled for GPUs."""
-import contextlib
-import importlib.util
-import os
 import re
 import subprocess
 import sys
-import tempfile
 import unittest
-import warnings
 from pathlib import Path
 from unittest import mock
 
 import torch
 
-HERE = importlib.util.find_spec("triton") is not None and not torch.__version__.startswith("1.")
-if HERE:  # before others import triton
+from kernel_tools import CPU, HERE, LastProgram, Traffic, chosen, compiled, mutant  # before others import triton
+
+if HERE:
     import kernels
-    import numpy
-    import triton
-    from triton.runtime import interpreter
-    from torch.utils._python_dispatch import TorchDispatchMode
-    from torch.utils._pytree import tree_flatten
     from threelc.torch.kernels import choice, ternary, usable
     from threelc.torch.kernels.quantizer import Quantizer
 
 from cluster import CLUSTER
 from test_ddp import bits, start, train
 
-CPU = torch.device("cpu")
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "python" / "threelc" / "torch" / "kernels" / "ternary.py"
 SUM = "tl.load(residual + at, mask=there, other=0) + x"
 WRONG = {  # what a device may do, as changes of the source
     "flushes subnormal sums": (SUM, "tl.where(tl.abs({0}) < 2.0**-126, 0.0, {0})".format(f"({SUM})")),
@@ -46,74 +35,6 @@ WRONG = {  # what a device may do, as changes of the source
     "knows no NaN": ("bitcast=True) & 0x7fffffff, axis=1)", "bitcast=True) & 0x7f7fffff, axis=1)"),
     "cannot compile": ("scale * 0.5", "scale.half()"),
 }
-
-
-@contextlib.contextmanager
-def mutant(old, new, source=SOURCE):
-    """The module with another text."""
-    text = source.read_text()
-    assert text.count(old) == 1, old
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "mutant.py"
-        path.write_text(text.replace(old, new))
-        spec = importlib.util.spec_from_file_location(f"{ternary.__package__}.mutant", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        yield module
-
-
-class LastProgram:
-    """Of the programs of a kernel only the last one runs."""
-
-    def __init__(self, kernel):
-        self._kernel = kernel
-
-    def __getitem__(self, grid):
-        last = numpy.array([grid[0] - 1], numpy.int32)
-
-        def run(*args, **kwargs):
-            with mock.patch.object(interpreter.InterpreterBuilder, "create_get_program_id",
-                                   lambda builder, axis: interpreter.TensorHandle(last, triton.language.int32)):
-                self._kernel[1,](*args, **kwargs)
-        return run
-
-
-@contextlib.contextmanager
-def none_chosen():
-    choice.sweeps_for.cache_clear()
-    try:
-        yield
-    finally:
-        choice.sweeps_for.cache_clear()
-
-
-def chosen(module, dtype):
-    """What is chosen if the kernels are those of a module, and the warnings."""
-    with none_chosen(), mock.patch.dict(sys.modules, {ternary.__name__: module}), \
-            mock.patch.object(sys.modules[ternary.__package__], "ternary", module), \
-            warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        sweeps = [choice.sweeps_for(CPU, dtype) for _ in range(2)]
-    return sweeps[0], [str(warning.message) for warning in caught if "threelc" in str(warning.message)]
-
-
-class Traffic(TorchDispatchMode if HERE else object):
-    """Counts the bytes that torch operations read and write. Views are free, and so is memory that is only taken."""
-
-    def __init__(self):
-        super().__init__()
-        self.read = self.written = 0
-
-    def __torch_dispatch__(self, function, types, args=(), kwargs=None):
-        out = function(*args, **(kwargs or {}))
-        if function.is_view or "empty" in str(function):
-            return out
-        tensors, out_tensors = ([item for item in tree_flatten(items)[0] if isinstance(item, torch.Tensor)]
-                                for items in ((args, kwargs or {}), out))
-        overwritten = [args[0]] if "copy_" in str(function) else [(kwargs or {}).get("out")]
-        self.read += sum(t.nbytes for t in tensors if all(t is not o for o in overwritten))
-        self.written += sum(t.nbytes for t in out_tensors)
-        return out
 
 
 def trained(rank, world, quantize, codec):
@@ -234,12 +155,12 @@ class Kernels(unittest.TestCase):
 class Choice(unittest.TestCase):
     def test_right_kernels_are_taken(self):
         for dtype in kernels.DTYPES.values():
-            self.assertEqual(chosen(ternary, dtype), (kernels.SWEEPS, []))
+            self.assertEqual(chosen(ternary, choice.sweeps_for, CPU, dtype), (kernels.SWEEPS, []))
 
     def test_wrong_kernels_are_refused(self):
         for what, change in WRONG.items():
-            with self.subTest(what), mutant(*change) as module:
-                sweeps, caught = chosen(module, torch.float32)
+            with self.subTest(what), mutant(ternary, *change) as module:
+                sweeps, caught = chosen(ternary, choice.sweeps_for, CPU, torch.float32, module=module)
                 self.assertIs(sweeps, choice.OPERATIONS)
                 self.assertEqual(len(caught), 1)
                 self.assertRegex(caught[0], "torch operations work on gradients on cpu.*: " + (
@@ -249,10 +170,10 @@ class Choice(unittest.TestCase):
         """No warning, and torch operations."""
         for name in ("_INSTALLED", "_INTERPRETED"):
             with mock.patch.object(usable, name, False):
-                self.assertEqual(chosen(ternary, torch.float32), (choice.OPERATIONS, []))
-        with none_chosen():
-            for name in ("mps", "xpu", "meta"):
-                self.assertIs(choice.sweeps_for(torch.device(name), torch.float32), choice.OPERATIONS)
+                self.assertEqual(chosen(ternary, choice.sweeps_for, CPU, torch.float32), (choice.OPERATIONS, []))
+        for name in ("mps", "xpu", "meta"):
+            self.assertEqual(chosen(ternary, choice.sweeps_for, torch.device(name), torch.float32),
+                             (choice.OPERATIONS, []))
 
     def test_trainings(self):
         for codec in ("3lc:s=1.75", "ternary:block=100+golomb"):
@@ -265,7 +186,7 @@ class Choice(unittest.TestCase):
 class Programs(unittest.TestCase):
     def test_device(self):
         """The benchmark for GPUs: it compares all bytes, and prints a row for each sweep."""
-        program = SOURCE.parents[5] / "bench" / "experiments" / "torch" / "device.py"
+        program = Path(__file__).resolve().parents[2] / "bench" / "experiments" / "torch" / "device.py"
         done = subprocess.run([sys.executable, program, "--device", "cpu", "--values", "5003", "--rounds", "1",
                                "--models", "--codes", "qsgd", "--sparse", "topk", "sbc"],
                               check=True, capture_output=True, text=True)
@@ -282,30 +203,19 @@ class Programs(unittest.TestCase):
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
 class Compiled(unittest.TestCase):
     PROGRAM = """
-import sys
-from triton import compile
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 from threelc.torch.kernels import ternary
-
-POINTERS = {"residual": "*fp32", "gradient": sys.argv[1], "found": "*i32", "scales": "*fp32", "rest": "*fp32",
-            "quartic": "*u8", "out": "*i16"}
-for kernel in (ternary._maxima, ternary._quantize, ternary._decode):
-    pointers = {**POINTERS, "scales": "*i16"} if kernel is ternary._decode else POINTERS
-    signature = {name: "constexpr" if name.isupper() else pointers.get(name, "i32") for name in kernel.arg_names}
-    for target in (GPUTarget("cuda", 80, 32), GPUTarget("hip", "gfx942", 64)):
-        made = compile(ASTSource(kernel, signature, {"ROWS": 1, "COLUMNS": 1024}), target=target,
-                       options={"enable_fp_fusion": False})
-        print(made.asm["ptx" if target.backend == "cuda" else "amdgcn"])
+types = {"residual": "*fp32", "gradient": sys.argv[1], "found": "*i32", "scales": "*fp32", "rest": "*fp32",
+         "quartic": "*u8", "out": "*i16"}
+tile = {"ROWS": 1, "COLUMNS": 1024}
+made(ternary._maxima, types, tile)
+made(ternary._quantize, types, tile)
+made(ternary._decode, {**types, "scales": "*i16"}, tile)
 """
 
     def test_float_modes(self):
         """Kernels compile for GPUs of NVIDIA and AMD, without what would change bits: nothing is fused or flushed."""
         for gradient in ("*fp32", "*i16"):
-            with tempfile.TemporaryDirectory() as cache:
-                made = subprocess.run([sys.executable, "-c", self.PROGRAM, gradient], check=True, capture_output=True,
-                                      text=True, env={**os.environ, "TRITON_INTERPRET": "0",
-                                                      "TRITON_CACHE_DIR": cache}).stdout
+            made = compiled(self.PROGRAM, gradient)
             self.assertEqual(made.count(".visible .entry"), 3)
             self.assertGreater(len(re.findall(r"add(\.rn)?\.f32", made)), 10)
             self.assertEqual(re.findall(r"\S*ftz\S*|fma\.\S*f32|div\.(?:approx|full)\S*", made), [])

@@ -1,26 +1,21 @@
 # SPDX-License-Identifier: MIT
 """Kernels of natural, qsgd and onebit in Triton's interpreter: some of what kernels.py tries, what they read and write,
 what becomes of kernels that are wrong, trainings with them, and what is compiled for GPUs."""
-import os
 import re
-import subprocess
 import sys
-import tempfile
 import unittest
-import warnings
 from pathlib import Path
 from unittest import mock
 
 import torch
 
-from test_kernels import CPU, HERE, Traffic, mutant  # before others import triton
+from kernel_tools import CPU, HERE, LastProgram, Traffic, chosen, compiled, mutant  # before others import triton
 
-if HERE:  # test_kernels has set up the interpreter
+if HERE:
     import kernels_codes as kernels
     import triton
     import triton.language as tl
     from kernels import DTYPES, NONFINITE, Accesses
-    from test_kernels import LastProgram
     from threelc.torch.kernels import _codes_torch, _codes_triton, code_choice, usable
     from threelc.torch.kernels.codes import CHUNK, Codes, Words
 
@@ -35,7 +30,6 @@ from test_ddp import bits, start, train  # noqa: E402
 sys.path.append(str(Path(__file__).resolve().parents[1] / "vectors"))
 import philox  # noqa: E402
 
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "python" / "threelc" / "torch" / "kernels" / "_codes_triton.py"
 WRONG = {  # what a device may do, as changes of the source
     "flushes subnormals": ("natural", "small = magnitude < 0x800000", "magnitude = tl.where(magnitude < 0x800000, 0, "
                            "magnitude)\n        small = magnitude < 0x800000"),
@@ -51,20 +45,6 @@ WRONG = {  # what a device may do, as changes of the source
                               "tl.sum(tl.reshape(lanes, [ROWS, HALF, 2]), axis=2)"),
     "cannot compile": ("onebit", "upper = x >= 0\n        byte", "upper = x.above(0)\n        byte"),
 }
-
-
-def chosen(module, dtype, name):
-    """What is chosen if the kernels are those of a module, and the warnings."""
-    code_choice.code_sweeps_for.cache_clear()
-    try:
-        with mock.patch.dict(sys.modules, {_codes_triton.__name__: module}), \
-                mock.patch.object(sys.modules[_codes_triton.__package__], "_codes_triton", module), \
-                warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            sweeps = [code_choice.code_sweeps_for(CPU, dtype, name) for _ in range(2)]
-    finally:
-        code_choice.code_sweeps_for.cache_clear()
-    return sweeps[0], [str(warning.message) for warning in caught if "threelc" in str(warning.message)]
 
 
 def trained(rank, world, quantize, codec):
@@ -214,12 +194,14 @@ class Choice(unittest.TestCase):
         few = {"natural": ["natural:bits=9,block=3001"], "qsgd": ["qsgd:bits=4"], "onebit": ["onebit:block=64"]}
         with mock.patch.dict(code_choice.CODECS, few):  # others take longer, and kernels.py tries them
             for name, dtype in zip(few, DTYPES.values()):
-                self.assertEqual(chosen(_codes_triton, dtype, name), (kernels.SWEEPS, []))
+                self.assertEqual(chosen(_codes_triton, code_choice.code_sweeps_for, CPU, dtype, name),
+                                 (kernels.SWEEPS, []))
 
     def test_wrong_kernels_are_refused(self):
         for what, (name, *change) in WRONG.items():
-            with self.subTest(what), mutant(*change, SOURCE) as module:
-                sweeps, caught = chosen(module, torch.float32, name)
+            with self.subTest(what), mutant(_codes_triton, *change) as module:
+                sweeps, caught = chosen(_codes_triton, code_choice.code_sweeps_for, CPU, torch.float32, name,
+                                        module=module)
                 self.assertIs(sweeps, code_choice.OPERATIONS)
                 self.assertEqual(len(caught), 1)
                 self.assertRegex(caught[0], "torch operations work on gradients on cpu.*: " + (
@@ -229,10 +211,10 @@ class Choice(unittest.TestCase):
         """No warning, and torch operations, which make the same bytes."""
         for name in code_choice.CODECS:
             with mock.patch.object(usable, "_INSTALLED", False):
-                self.assertEqual(chosen(_codes_triton, torch.float32, name), (code_choice.OPERATIONS, []))
+                self.assertEqual(chosen(_codes_triton, code_choice.code_sweeps_for, CPU, torch.float32, name),
+                                 (code_choice.OPERATIONS, []))
             for dtype in DTYPES.values():
                 self.assertTrue(code_choice.same_codes(code_choice.OPERATIONS, CPU, dtype, name))
-
 
     def test_trainings(self):
         host, device = (CLUSTER.run(2, trained, quantize, "natural") for quantize in ("host", "device"))
@@ -243,36 +225,21 @@ class Choice(unittest.TestCase):
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
 class Compiled(unittest.TestCase):
     PROGRAM = """
-from triton import compile
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
 from threelc.torch.kernels import _codes_triton as kernels, ternary
-
-POINTERS = {"residual": "*fp32", "gradient": "*i16", "scalars": "*fp32", "rest": "*fp32", "planes": "*u8",
-            "clipped": "*i32", "out": "*i16", "found": "*fp64", "seed": "i64", "step": "i64"}
-
-def made(kernel, constants, **types):
-    signature = {name: "constexpr" if name in constants else {**POINTERS, **types}.get(name, "i32")
-                 for name in kernel.arg_names}
-    source = ASTSource(kernel, signature, {(kernel.arg_names.index(name),): of for name, of in constants.items()})
-    for target in (GPUTarget("cuda", 80, 32), GPUTarget("hip", "gfx942", 64)):
-        found = compile(source, target=target, options={"enable_fp_fusion": False})
-        print(found.asm["ptx" if target.backend == "cuda" else "amdgcn"])
-
+types = {"residual": "*fp32", "gradient": "*i16", "scalars": "*fp32", "rest": "*fp32", "planes": "*u8",
+         "clipped": "*i32", "out": "*i16", "found": "*fp64", "seed": "i64", "step": "i64"}
 for kind, bits, aligned in ((0, 8, True), (0, 9, False), (1, 4, True), (1, 8, True), (2, 1, True)):
     tile = {"KIND": kind, "BITS": bits, "ROWS": 1, "COLUMNS": kernels.TILE}
     none = {"residual": None, "rest": None} if kind < 2 else {}
-    made(kernels._encode, {**tile, "NEAREST": False, "ALIGNED": aligned, **none})
-    made(kernels._decode, tile)
-made(kernels._sides, {"SIZE": kernels.CHUNK, "ROWS": kernels.CHUNKS})
-made(ternary._maxima, {"ROWS": 1, "COLUMNS": 1024, "residual": None}, gradient="*fp32", found="*i32")
+    made(kernels._encode, types, {**tile, "NEAREST": False, "ALIGNED": aligned, **none})
+    made(kernels._decode, types, tile)
+made(kernels._sides, types, {"SIZE": kernels.CHUNK, "ROWS": kernels.CHUNKS})
+made(ternary._maxima, {"gradient": "*fp32", "found": "*i32"}, {"ROWS": 1, "COLUMNS": 1024, "residual": None})
 """
 
     def test_float_modes(self):
         """As those of test_kernels.py; and what is divided is rounded."""
-        with tempfile.TemporaryDirectory() as cache:
-            made = subprocess.run([sys.executable, "-c", self.PROGRAM], check=True, capture_output=True, text=True,
-                                  env={**os.environ, "TRITON_INTERPRET": "0", "TRITON_CACHE_DIR": cache}).stdout
+        made = compiled(self.PROGRAM)
         self.assertEqual(made.count(".visible .entry"), 12)
         self.assertGreater(made.count("div.rn.f32"), 20)
         self.assertGreater(made.count("add.rn.f64"), 8)

@@ -1,29 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""Triton's kernels of sparse codecs in Triton's interpreter, beside torch operations: some of what kernels_members.py
-tries, what they read and write, what becomes of kernels that are wrong, and what is compiled for GPUs."""
-import contextlib
-import importlib.util
+"""Triton's kernels of sparse codecs in Triton's interpreter, beside torch operations: some of what kernels.py tries,
+what they read and write, what becomes of kernels that are wrong, and what is compiled for GPUs."""
 import math
-import os
 import random
 import re
-import subprocess
 import sys
-import tempfile
 import unittest
-import warnings
 from pathlib import Path
 from unittest import mock
 
 import torch
 
-HERE = importlib.util.find_spec("triton") is not None and not torch.__version__.startswith("1.")
-if HERE:  # before others import triton
+from kernel_tools import CPU, HERE, LastProgram, Traffic, chosen, compiled, mutant  # before others import triton
+
+if HERE:
     import kernels
     import kernels_members
     import triton
     import triton.language as tl
-    from test_kernels import LastProgram, Traffic
     from threelc.torch.kernels import _members_triton, members, usable
     from threelc.torch.kernels.selector import Selector
 
@@ -35,8 +29,6 @@ if HERE:  # before others import triton
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "vectors"))
 from philox import random_words  # noqa: E402
 
-CPU = torch.device("cpu")
-SOURCE = Path(__file__).resolve().parents[2] / "src" / "python" / "threelc" / "torch" / "kernels" / "_members_triton.py"
 WRONG = {  # what a device may do, as changes of the source
     "flushes subnormal sums": (
         "    bits = x.to(tl.int32", "    x = tl.where(tl.abs(x) < 2.0**-126, 0.0, x)\n    bits = x.to(tl.int32"),
@@ -48,42 +40,14 @@ WRONG = {  # what a device may do, as changes of the source
 }
 
 
-@contextlib.contextmanager
-def mutant(old, new):
-    """The module with another text."""
-    text = SOURCE.read_text()
-    assert text.count(old) == 1, old
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "mutant.py"
-        path.write_text(text.replace(old, new))
-        spec = importlib.util.spec_from_file_location(f"{_members_triton.__package__}.mutant", path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        yield module
-
-
-def chosen(module, dtype):
-    """What is chosen if the kernels are those of a module, and the warnings."""
-    members.sweeps_for.cache_clear()
-    try:
-        with mock.patch.dict(sys.modules, {_members_triton.__name__: module}), \
-                mock.patch.object(sys.modules[_members_triton.__package__], "_members_triton", module), \
-                warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            sweeps = [members.sweeps_for(CPU, dtype) for _ in range(2)]
-    finally:
-        members.sweeps_for.cache_clear()
-    return sweeps[0], [str(warning.message) for warning in caught if "threelc" in str(warning.message)]
-
-
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
 class Kernels(unittest.TestCase):
     def test_golden_vectors(self):
-        """Every ninth, by each way in turn; kernels_members.py takes all by both."""
+        """Every seventeenth; kernels.py takes all."""
         records = kernels_members.golden()
         self.assertGreater(len(records), 300)
-        for i, record in enumerate(records[::9]):
-            kernels_members.replay(record, kernels_members.WAYS[i % 2])
+        for record in records[::17]:
+            kernels_members.replay(record)
 
     def test_random_tensors(self):
         for i, codec in enumerate(kernels_members.CODECS):
@@ -217,12 +181,12 @@ class Kernels(unittest.TestCase):
 class Choice(unittest.TestCase):
     def test_right_kernels_are_taken(self):
         for dtype in kernels.DTYPES.values():
-            self.assertEqual(chosen(_members_triton, dtype), (kernels_members.SWEEPS, []))
+            self.assertEqual(chosen(_members_triton, members.sweeps_for, CPU, dtype), (kernels_members.SWEEPS, []))
 
     def test_wrong_kernels_are_refused(self):
         for what, change in WRONG.items():
-            with self.subTest(what), mutant(*change) as module:
-                sweeps, caught = chosen(module, torch.float32)
+            with self.subTest(what), mutant(_members_triton, *change) as module:
+                sweeps, caught = chosen(_members_triton, members.sweeps_for, CPU, torch.float32, module=module)
                 self.assertIs(sweeps, members.OPERATIONS)
                 self.assertEqual(len(caught), 1)
                 reason = "InterpreterError.*cumulated" if what == "cannot compile" else "they do not make what the host"
@@ -230,38 +194,28 @@ class Choice(unittest.TestCase):
 
     def test_without_triton(self):
         with mock.patch.object(usable, "_INSTALLED", False):
-            self.assertEqual(chosen(_members_triton, torch.float32), (members.OPERATIONS, []))
+            self.assertEqual(chosen(_members_triton, members.sweeps_for, CPU, torch.float32),
+                             (members.OPERATIONS, []))
 
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
 class Compiled(unittest.TestCase):
     PROGRAM = """
-import sys
-from triton import compile
-from triton.backends.compiler import GPUTarget
-from triton.compiler import ASTSource
-from threelc.torch.kernels import _members_triton
-
-POINTERS = {"residual": "*fp32", "gradient": sys.argv[1], "keys": "*i32", "random": "*i64", "least": "*i32",
-            "largest": "*i32", "counts": "*i32", "starts": "*i64", "equals": "*i64", "ties": "*i64",
-            "positions": "*i32", "values": "*fp32", "rest": "*fp32", "n": "i64"}
-for kernel, constants in ((_members_triton._draw, {}), (_members_triton._count, {"SIDES": 2}),
-                          (_members_triton._list, {"SIDES": 2, "TIES": True, "WHOLE": False}),
-                          (_members_triton._list, {"SIDES": 1, "TIES": False, "WHOLE": True})):
-    signature = {name: "constexpr" if name.isupper() else POINTERS.get(name, "i32") for name in kernel.arg_names}
-    for target in (GPUTarget("cuda", 80, 32), GPUTarget("hip", "gfx942", 64)):
-        made = compile(ASTSource(kernel, signature, {**constants, "TILE": _members_triton.TILE}), target=target,
-                       options={"enable_fp_fusion": False})
-        print(made.asm["ptx" if target.backend == "cuda" else "amdgcn"])
+from threelc.torch.kernels import _members_triton as kernels
+types = {"residual": "*fp32", "gradient": sys.argv[1], "keys": "*i32", "random": "*i64", "least": "*i32",
+         "largest": "*i32", "counts": "*i32", "starts": "*i64", "equals": "*i64", "ties": "*i64",
+         "positions": "*i32", "values": "*fp32", "rest": "*fp32", "n": "i64"}
+tile = {"TILE": kernels.TILE}
+made(kernels._draw, types, tile)
+made(kernels._count, types, {**tile, "SIDES": 2})
+made(kernels._list, types, {**tile, "SIDES": 2, "TIES": True, "WHOLE": False})
+made(kernels._list, types, {**tile, "SIDES": 1, "TIES": False, "WHOLE": True})
 """
 
     def test_float_modes(self):
         """Kernels compile for GPUs of NVIDIA and AMD, without what would change bits: nothing is fused or flushed."""
         for gradient in ("*fp32", "*i16"):
-            with tempfile.TemporaryDirectory() as cache:
-                made = subprocess.run([sys.executable, "-c", self.PROGRAM, gradient], check=True, capture_output=True,
-                                      text=True, env={**os.environ, "TRITON_INTERPRET": "0",
-                                                      "TRITON_CACHE_DIR": cache}).stdout
+            made = compiled(self.PROGRAM, gradient)
             self.assertEqual(made.count(".visible .entry"), 4)
             self.assertGreater(len(re.findall(r"add(\.rn)?\.f32", made)), 10)
             self.assertEqual(re.findall(r"\S*ftz\S*|fma\.\S*f32", made), [])

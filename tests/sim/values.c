@@ -70,11 +70,6 @@ void point_at(const run *r, const void *values, size_t size, const void **tensor
         tensors[t] = (const uint8_t *)values + r->sc.tensor[t].at * size;
 }
 
-void widen(tlc_dtype dtype, const void *from, float *to, size_t n)
-{
-    (void)tlc_convert(dtype, from, TLC_F32, to, n);
-}
-
 void narrow(const float *from, tlc_dtype dtype, void *to, size_t n)
 {
     (void)tlc_convert(TLC_F32, from, dtype, to, n);

@@ -22,7 +22,6 @@ size_t results_size(const run *r, tlc_dtype dtype);
 /* Pointers to the tensors of an array. */
 void point_at(const run *r, const void *values, size_t size, const void **tensors);
 
-void widen(tlc_dtype dtype, const void *from, float *to, size_t n);
 void narrow(const float *from, tlc_dtype dtype, void *to, size_t n);
 
 /* The gradient of a rank in a step: in dtype to `raw`, and widened. */

@@ -342,6 +342,12 @@ uint32_t widened(tlc_dtype dtype, const void *src, size_t i)
     return word;
 }
 
+void widen(tlc_dtype dtype, const void *src, float *x, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        x[i] = bits_float(widened(dtype, src, i));
+}
+
 /* ---- traces ------------------------------------------------------------------------------------------------------ */
 
 /* Version 1 files of C-ordered little-endian float32, one or two dimensions. */

@@ -209,6 +209,7 @@ int same(const void *a, const void *b, size_t len); /* NULL is fine for len = 0 
 
 /* The value at index i of an array of any dtype and alignment, as binary32 bits. Does not use the library. */
 uint32_t widened(tlc_dtype dtype, const void *src, size_t i);
+void widen(tlc_dtype dtype, const void *src, float *x, size_t n); /* n values */
 float bits_float(uint32_t bits);
 uint32_t float_bits(float x);
 

@@ -84,6 +84,7 @@ class OnDevice:
         self._device = device
         self._parts: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pushed_parts()]
         self._seeds = {(p.tensor, p.first, p.n): p.seed for p in pushing.pushed_parts()}
+        self._quantized = [part for part in self._parts if part[0] in self._ours]
         self._pulled: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pulled_parts()]
         self.residuals = {i: torch.zeros(len(residual), device=device) for i, residual in self._host.items()}
         self._is_away = True
@@ -121,12 +122,11 @@ class OnDevice:
 
     def push(self, gradients: Sequence[torch.Tensor], weight: float) -> List[memoryview]:
         """The object's push of gradients on the device."""
-        if not self._ours:  # as in steps of floats
+        if not self._quantized:  # as in steps of floats, and where tensors are empty
             return self._object.push([gradient.cpu() for gradient in gradients], weight)
         if isinstance(self._quantizer, Selector):
             return self._push_chosen(self._quantizer, gradients, weight)
-        way = way_of(self._quantizer, self._device, gradients[0].dtype)
-        ours = [part for part in self._parts if part[0] in self._ours]
+        way, ours = way_of(self._quantizer, self._device, gradients[0].dtype), self._quantized
         values = [(_part_of(self.residuals, part), _gradient_of(gradients, part)) for part in ours]
         counts = [way.measured(n) for _, _, n in ours]
         found = torch.zeros(sum(counts), dtype=way.measured_dtype, device=self._device)
@@ -150,7 +150,7 @@ class OnDevice:
     def _push_chosen(self, selector: Selector, gradients: Sequence[torch.Tensor], weight: float) -> List[memoryview]:
         """The same where some values are chosen. The host waits once to know how many."""
         sweeps, step = members.sweeps_for(self._device, gradients[0].dtype), self._object.step
-        ours = [part for part in self._parts if part[0] in self._ours]
+        ours = self._quantized
         values = [(self.residuals[part[0]][part[1]:part[1] + part[2]], _gradient_of(gradients, part)) for part in ours]
         measured = [members.measure(sweeps, selector, *tensors, self._seeds[part], step)
                     for part, tensors in zip(ours, values)]

@@ -70,7 +70,7 @@ class Chosen(NamedTuple):
 
 
 def threshold(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, seed: int,
-               step: int) -> torch.Tensor:
+              step: int) -> torch.Tensor:
     """The least key that is sent, at least 1, of each side."""
     n = len(residual)
     if selector.exact:
