@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Kernels of natural, qsgd and onebit against the C library, for kernels.py: golden vectors, and random tensors."""
+"""Kernels of natural, int8, qsgd and onebit against the C library, for kernels.py: golden vectors, random tensors."""
 import random
 
 import numpy
@@ -14,7 +14,7 @@ from threelc.torch.kernels.codes import Codes, Words
 from threelc.torch.kernels.operations import bits_of
 
 SWEEPS = code_choice.CodeSweeps(_codes_triton.measure, _codes_triton.encode, _codes_triton.decode)
-CODECS = ("natural:bits={bits9},rounding={rounding},shift={shift}", "qsgd:bits={bits4}", "onebit")
+CODECS = ("natural:bits={bits9},rounding={rounding},shift={shift}", "qsgd:bits={bits4}", "onebit", "int8")
 
 
 def once(touched, kind, tensors, *also):
@@ -57,7 +57,7 @@ def encoded(codes, residual, gradient, scalars, words):
         found.append((payload, rest))
         if sweeps is SWEEPS and n:
             # without a residual the means of onebit are not needed
-            once(touched, "reads", inputs, *([("scalars", scalars)] if codes.name == "qsgd" else []),
+            once(touched, "reads", inputs, *([("scalars", scalars)] if codes.sent == 1 else []),
                  *([("means", scalars)] if codes.name == "onebit" else []))
             counts = touched("writes", {"payload": payload, **({} if rest is None else {"rest": rest})})
             assert counts["payload"].max() == 1, "writes of the payload"

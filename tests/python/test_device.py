@@ -68,7 +68,7 @@ class Frames(unittest.TestCase):
         self.assertEqual(threelc.decompress_quartic(empty, 0), (b"", []))
 
     def test_other_codecs_are_the_hosts(self):
-        for codec in ("sbc:block=64", "stochastic-ternary+quartic", "int8", "raw", "topk:block=9+golomb"):
+        for codec in ("sbc:block=64", "stochastic-ternary+quartic", "raw", "topk:block=9+golomb"):
             self.assertIsNone(quantizer_for(codec, torch.device("cpu")))
         for codec, device, found in (("onebit", "cpu", True), ("onebit", "mps", False), ("natural", "mps", True)):
             self.assertEqual(quantizer_for(codec, torch.device(device)) is not None, found)
@@ -139,11 +139,11 @@ class Pushes(unittest.TestCase):
 
     def test_small_and_empty_tensors(self):
         """The messages and the means of the host."""
-        for codec in ("3lc", "natural", "onebit", "topk:p=0.1", "topk:select=exact,p=0.1", "sbc"):
+        for codec in ("3lc", "natural", "int8", "onebit", "topk:p=0.1", "topk:select=exact,p=0.1", "sbc"):
             for sizes in (0,), (0, 100), (1, 3):
                 found, gradients = [], [torch.randn(n) for n in sizes]
                 for on_device in False, True:
-                    kept = {i: None if codec == "natural" else torch.zeros(n) for i, n in enumerate(sizes)}
+                    kept = {i: None if codec in ("natural", "int8") else torch.zeros(n) for i, n in enumerate(sizes)}
                     ranks = threelc.exchange.AllReduce(
                         threelc.exchange.Config(workers=1, push=codec, min_n=0), 0,
                         [threelc.exchange.Tensor(str(i), n, residual=kept[i]) for i, n in enumerate(sizes)])
@@ -236,7 +236,7 @@ class Training(unittest.TestCase):
     def test_codes(self):
         """Of codecs with and without residuals; a codec that gets one stays on the device."""
         for codec, mode, others in (("natural:bits=9", "sharded", ("natural:rounding=nearest", "qsgd:bits=4")),
-                                    ("qsgd:bits=4,block=100", "gather", ("qsgd", "raw")),
+                                    ("qsgd:bits=4,block=100", "gather", ("int8", "raw")),
                                     ("onebit", "sharded", ("natural", "3lc"))):
             host, device = (CLUSTER.run(3, trained, quantize, codec, mode, others) for quantize in ("host", "device"))
             self.assertEqual(device, host)

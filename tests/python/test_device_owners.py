@@ -21,7 +21,7 @@ SETTINGS = (
     ("ShardedOptimizer", {"codec": "3lc:s=1.75", "pull": "ternary:block=100+golomb", "max_norm": 1.0}, torch.float32),
     ("ShardedOptimizer", {"codec": "3lc-golomb", "overlap": True, "bucket_mb": 0.01, "warmup_steps": 2},
      torch.float32),
-    ("ShardedOptimizer", {"codec": "ternary:block=100+quartic+zerorun", "pull": "raw", "buffers": "first",
+    ("ShardedOptimizer", {"codec": "ternary:block=100+quartic+zerorun", "pull": "int8", "buffers": "first",
                           "second_moment": 0.9}, torch.bfloat16),
     ("ShardedOptimizer", {"codec": "topk:p=0.1,bits=2+golomb"}, torch.float32),
     ("PushPull", {"codec": "natural", "pull": "3lc"}, torch.float32),
@@ -138,7 +138,7 @@ class Training(unittest.TestCase):
                 self.assertEqual([frames for _, frames in host], [(0, 0)] * RANKS)
                 for _, (compressed, decompressed) in there:
                     self.assertGreater(compressed, STEPS)
-                    self.assertEqual(decompressed > 0, settings.get("pull") not in ("raw", "topk:p=0.3+golomb"))
+                    self.assertEqual(decompressed > 0, settings.get("pull") not in ("int8", "topk:p=0.3+golomb"))
                 self.assertEqual(len([error for error in host[0][0][0] if error]), 2)
 
     def test_states_are_the_same(self):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Kernels of natural, qsgd and onebit in Triton's interpreter: some of what kernels.py tries, what they read and write,
-what becomes of kernels that are wrong, trainings with them, and what is compiled for GPUs."""
+"""Kernels of natural, int8, qsgd and onebit in Triton's interpreter: some of what kernels.py tries, what they read and
+write, what becomes of kernels that are wrong, trainings with them, and what is compiled for GPUs."""
 import re
 import sys
 import unittest
@@ -38,6 +38,8 @@ WRONG = {  # what a device may do, as changes of the source
     "decodes approximately": ("qsgd", "tl.load(scalars + row, mask=length > 0, other=0) * tl.math.div_rn(\n"
                               "            q, tl.full(q.shape, levels, tl.float32))",
                               "tl.load(scalars + row, mask=length > 0, other=0) * (q * (1 / levels))"),
+    "rounds halves up": ("int8", "level = y + 12582912.0 - 12582912.0", "level = tl.floor(y + 0.5)"),
+    "flushes levels": ("int8", "tl.where(largest > 0, largest, 1.0)", "tl.where(largest > 1e-37, largest, 1.0)"),
     "draws other words": ("qsgd", "place == 1, b", "place == 1, c"),
     "sums in binary32": ("onebit", "tl.where(upper, x, 0.0).to(tl.float64)",
                          "(above.to(tl.float32) + tl.where(upper, x, 0.0)).to(tl.float64) - above"),
@@ -67,7 +69,7 @@ class Kernels(unittest.TestCase):
             kernels.replay(record)
 
     def test_random_tensors(self):
-        for i, (codec, count) in enumerate(zip(kernels.CODECS, (8, 5, 2))):
+        for i, (codec, count) in enumerate(zip(kernels.CODECS, (8, 5, 2, 4))):
             for seed in range(count):
                 kernels.trial(codec, 100 * i + seed)
 
@@ -79,13 +81,14 @@ class Kernels(unittest.TestCase):
         cases += [(f"natural:bits=9,block={block}", 2 * block + more)
                   for block in (1, 3, 8, 20, tile + 4) for more in (0, 1)]
         cases += [(f"qsgd:bits=4,block={block}", 2 * block + 1) for block in (2, 5, 24, tile + 1)]
+        cases += [("int8", tile + 1), ("int8:block=5", 11)]
         cases += [("onebit", CHUNK + 1), ("onebit:block=8", 17), (f"onebit:block={CHUNK + 1}", 2 * CHUNK + 4)]
         for codec, n in cases:
             with self.subTest(f"{codec}, {n} values"):
                 kernels.compare(codec, torch.randn(n), torch.randn(n), Words(3, 1))
 
     def test_values_that_are_not_finite(self):
-        for codec in ("natural", "qsgd:block=7", "onebit:block=6"):
+        for codec in ("natural", "int8", "qsgd:block=7", "onebit:block=6"):
             for dtype in DTYPES.values():
                 for value in NONFINITE:
                     gradient = torch.ones(20, dtype=dtype)
@@ -100,7 +103,7 @@ class Kernels(unittest.TestCase):
             1 << torch.arange(23), torch.tensor([0x7f7fffff, 0])])
         values = torch.cat([values, values - (1 << 31)]).to(torch.int32).view(torch.float32)
         for codec in ("natural", "natural:rounding=nearest", "natural:shift=117", "natural:bits=9",
-                      "natural:bits=9,shift=60,rounding=nearest", "qsgd", "qsgd:bits=4", "onebit"):
+                      "natural:bits=9,shift=60,rounding=nearest", "int8", "qsgd", "qsgd:bits=4", "onebit"):
             for residual in (None, values.flip(0) / 2):
                 kernels.compare(codec, residual, values, Words(5, 0))
         kernels.compare("natural:block=1", None, torch.tensor([1e30, 1, 1e-30]))  # a count for each value
@@ -166,8 +169,8 @@ class Kernels(unittest.TestCase):
     def test_sweeps(self):
         """Two: each value is read twice. Torch operations make more than five times as many bytes."""
         n = 1 << 13
-        for codec, size in (("natural", 1), ("natural:bits=9", 1.125), ("qsgd", 1), ("qsgd:bits=4", 0.5),
-                            ("onebit", 0.125)):
+        for codec, size in (("natural", 1), ("natural:bits=9", 1.125), ("int8", 1), ("qsgd", 1),
+                            ("qsgd:bits=4", 0.5), ("onebit", 0.125)):
             codes, residual = Codes.of(codec), None if codec != "onebit" else torch.randn(n)
             gradient, kept = torch.randn(n), 0 if residual is None else 4
             with Accesses() as touched:
@@ -191,9 +194,10 @@ class Kernels(unittest.TestCase):
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
 class Choice(unittest.TestCase):
     def test_right_kernels_are_taken(self):
-        few = {"natural": ["natural:bits=9,block=3001"], "qsgd": ["qsgd:bits=4"], "onebit": ["onebit:block=64"]}
+        few = {"natural": ["natural:bits=9,block=3001"], "int8": ["int8"], "qsgd": ["qsgd:bits=4"],
+               "onebit": ["onebit:block=64"]}
         with mock.patch.dict(code_choice.CODECS, few):  # others take longer, and kernels.py tries them
-            for name, dtype in zip(few, DTYPES.values()):
+            for name, dtype in zip(few, (*DTYPES.values(), torch.float32)):
                 self.assertEqual(chosen(_codes_triton, code_choice.code_sweeps_for, CPU, dtype, name),
                                  (kernels.SWEEPS, []))
 
@@ -228,10 +232,11 @@ class Compiled(unittest.TestCase):
 from threelc.torch.kernels import _codes_triton as kernels, ternary
 types = {"residual": "*fp32", "gradient": "*i16", "scalars": "*fp32", "rest": "*fp32", "planes": "*u8",
          "clipped": "*i32", "out": "*i16", "found": "*fp64", "seed": "i64", "step": "i64"}
-for kind, bits, aligned in ((0, 8, True), (0, 9, False), (1, 4, True), (1, 8, True), (2, 1, True)):
+for kind, bits, nearest, aligned in ((0, 8, False, True), (0, 9, False, False), (1, 4, False, True),
+                                     (1, 8, False, True), (1, 8, True, True), (2, 1, False, True)):
     tile = {"KIND": kind, "BITS": bits, "ROWS": 1, "COLUMNS": kernels.TILE}
     none = {"residual": None, "rest": None} if kind < 2 else {}
-    made(kernels._encode, types, {**tile, "NEAREST": False, "ALIGNED": aligned, **none})
+    made(kernels._encode, types, {**tile, "NEAREST": nearest, "ALIGNED": aligned, **none})
     made(kernels._decode, types, tile)
 made(kernels._sides, types, {"SIZE": kernels.CHUNK, "ROWS": kernels.CHUNKS})
 made(ternary._maxima, {"gradient": "*fp32", "found": "*i32"}, {"ROWS": 1, "COLUMNS": 1024, "residual": None})
@@ -240,11 +245,11 @@ made(ternary._maxima, {"gradient": "*fp32", "found": "*i32"}, {"ROWS": 1, "COLUM
     def test_float_modes(self):
         """As those of test_kernels.py; and what is divided is rounded."""
         made = compiled(self.PROGRAM)
-        self.assertEqual(made.count(".visible .entry"), 12)
+        self.assertEqual(made.count(".visible .entry"), 14)
         self.assertGreater(made.count("div.rn.f32"), 20)
         self.assertGreater(made.count("add.rn.f64"), 8)
         self.assertEqual(re.findall(r"\S*ftz\S*|fma\.\S*f(?:32|64)|div\.(?:approx|full)\S*", made), [])
-        self.assertEqual(re.findall(r"denorm_mode_32 (\d)", made), ["3"] * 12)
+        self.assertEqual(re.findall(r"denorm_mode_32 (\d)", made), ["3"] * 14)
 
 
 if __name__ == "__main__":

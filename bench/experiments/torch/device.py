@@ -7,7 +7,7 @@ the kernels: that tests them, and says nothing of their speed.
 """
 import argparse
 
-CODES = ("natural", "natural:bits=9", "qsgd", "qsgd:bits=4", "onebit")
+CODES = ("natural", "natural:bits=9", "int8", "qsgd", "qsgd:bits=4", "onebit")
 SPARSE = ("topk:p=0.05", "topk:p=0.01,select=exact", "sbc:p=0.01")
 MODELS = {"resnet50": (25_557_032, 161), "gpt2": (124_439_808, 148)}  # values, tensors
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Codes of natural, qsgd and onebit as torch operations, for devices without Triton.
+"""Codes of natural, int8, qsgd and onebit as torch operations, for devices without Triton.
 
 All operations are those of the C library, in the same order and precision, so the bytes are, too.
 """
@@ -94,10 +94,10 @@ def encode(codes: Codes, residual: Optional[torch.Tensor], gradient: torch.Tenso
         scalar = scalars[unit:unit + count]
         if codes.name == "natural":
             _natural(codes, rows, random, to, clipped[unit:unit + count])
-        elif codes.name == "qsgd":
-            _levels(codes, rows, random, scalar, to)
-        else:
+        elif codes.name == "onebit":
             to.copy_(_packed((rows >= 0).to(torch.int32), 1))
+        else:
+            _levels(codes, rows, random, scalar, to)
         if rest is not None:
             left.copy_(rows - _values(codes, to, scalar, length))
         unit += count
@@ -132,8 +132,9 @@ def _levels_of(codes: Codes, like: torch.Tensor) -> torch.Tensor:
 
 def _levels(codes: Codes, rows: torch.Tensor, random: torch.Tensor, largest: torch.Tensor, to: torch.Tensor) -> None:
     y = rows / torch.where(largest > 0, largest, torch.ones_like(largest)) * _levels_of(codes, rows)
-    level = y.floor()
-    level += (random >> 8).to(torch.float32) * 2.0**-24 < y - level
+    level = y.round() if codes.nearest else y.floor()
+    if not codes.nearest:
+        level += (random >> 8).to(torch.float32) * 2.0**-24 < y - level
     q = level.to(torch.int32)
     to.copy_(q & 255 if codes.bits == 8 else _packed(q & 15, 4))
 
@@ -142,7 +143,7 @@ def _values(codes: Codes, planes: torch.Tensor, scalar: torch.Tensor, n: int) ->
     """What rows of planes decode to, in float32."""
     if codes.name == "onebit":
         return torch.where(_unpacked(planes, 1, n) > 0, scalar[:, :1], scalar[:, 1:])
-    if codes.name == "qsgd":
+    if codes.name != "natural":
         half = 1 << (codes.bits - 1)
         q = (_unpacked(planes, codes.bits, n) ^ half) - half
         return scalar * (q.to(torch.float32) / _levels_of(codes, scalar))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Codes of natural, qsgd and onebit as Triton kernels: one sweep that measures, and one that makes codes.
+"""Codes of natural, int8, qsgd and onebit as Triton kernels: one sweep that measures, and one that makes codes.
 
 The bytes are those of the C library under the conditions of ternary.py, and these:
 - x / max and q / levels are rounded as IEEE 754 says (div_rn): Triton's own division is not;
@@ -21,7 +21,7 @@ from .ternary import launch, loadable, summed
 
 TILE = 2048  # values of a program
 CHUNKS = 8  # of a program that sums up
-NAMES = {"natural": 0, "qsgd": 1, "onebit": 2}
+NAMES = {"natural": 0, "int8": 1, "qsgd": 1, "onebit": 2}
 ARRAYS = ["residual", "gradient", "scalars", "rest", "planes", "clipped", "out", "found"]
 NUMBERS = ["seed", "step", "stride", "shift", "chunks", "n", "block"]
 
@@ -151,10 +151,11 @@ def _encode(residual, gradient, scalars, rest, planes, clipped, seed, step, stri
         levels = 127.0 if BITS == 8 else 7.0
         y = tl.math.div_rn(x, tl.where(largest > 0, largest, 1.0)) * levels
         level = y + 12582912.0 - 12582912.0  # to the nearest whole number: the sum has no bits below 1
-        level -= (level > y).to(tl.float32)  # down; floor() flushes subnormals
-        words = _words(row * block + start, seed, step, ROWS, COLUMNS, ALIGNED)
-        chance = (words >> 8).to(tl.int32).to(tl.float32) * 5.9604644775390625e-08  # 2^-24
-        level += (chance < y - level).to(tl.float32)
+        if not NEAREST:
+            level -= (level > y).to(tl.float32)  # down; floor() flushes subnormals
+            words = _words(row * block + start, seed, step, ROWS, COLUMNS, ALIGNED)
+            chance = (words >> 8).to(tl.int32).to(tl.float32) * 5.9604644775390625e-08  # 2^-24
+            level += (chance < y - level).to(tl.float32)
         q = level.to(tl.int32)
         if BITS == 8:
             tl.store(to + column, (q & 255).to(tl.uint8), mask=there)

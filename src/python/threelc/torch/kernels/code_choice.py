@@ -29,7 +29,8 @@ class CodeSweeps(NamedTuple):
 
 OPERATIONS = CodeSweeps(_codes_torch.measure, _codes_torch.encode, _codes_torch.decode)
 CODECS = {"natural": ("natural", "natural:bits=9,shift=2,block=3001", "natural:rounding=nearest"),
-          "qsgd": ("qsgd", "qsgd:bits=4,block=701"), "onebit": ("onebit:block=64", "onebit:block=5001")}  # of the check
+          "int8": ("int8", "int8:block=701"), "qsgd": ("qsgd", "qsgd:bits=4,block=701"),
+          "onebit": ("onebit:block=64", "onebit:block=5001")}  # of the check
 WORDS = Words(0x8000000180000002, 0)  # what is signed somewhere would be negative
 
 
@@ -81,14 +82,24 @@ def same_codes(sweeps: CodeSweeps, device: torch.device, dtype: torch.dtype, nam
                for codec in CODECS[name])
 
 
-def _close() -> torch.Tensor:
-    """Values so close to where qsgd would go to the next level that another rounding of a quotient changes many."""
-    chance = (_codes_torch.words_of(WORDS, VALUES, torch.device("cpu")) >> 8).double() * 2.0**-24
+def _close(chance: torch.Tensor) -> torch.Tensor:
+    """Values so close to where a codec would go to the next level that another rounding of a quotient changes many.
+    chance: how far that is above a level."""
     levels = torch.tensor([127.0, 7.0], dtype=torch.float64).repeat(VALUES)[:VALUES]  # those of 8 bits, and of 4
     whole = (torch.rand(VALUES, generator=torch.Generator().manual_seed(2)) * 2 - 1).double() * levels
     values = (1.7 * ((whole.floor() + chance) / levels)).float()
     values[::7] = 1.7  # the largest of each block
     return values
+
+
+def _drawn() -> torch.Tensor:
+    """Of values that go up at random."""
+    return _close((_codes_torch.words_of(WORDS, VALUES, torch.device("cpu")) >> 8).double() * 2.0**-24)
+
+
+def _middle() -> torch.Tensor:
+    """Of those that go to the nearest level."""
+    return _close(torch.full((VALUES,), 0.5, dtype=torch.float64))
 
 
 def _ties() -> torch.Tensor:
@@ -99,7 +110,7 @@ def _ties() -> torch.Tensor:
     return block[order].view(-1)[:VALUES]
 
 
-_HARD = {"natural": _close, "qsgd": _close, "onebit": _ties}  # residuals
+_HARD = {"natural": _drawn, "int8": _middle, "qsgd": _drawn, "onebit": _ties}  # residuals
 
 
 def _codes(codec: str) -> Codes:

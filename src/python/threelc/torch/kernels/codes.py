@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Codecs that send some bits for each value: natural, qsgd and onebit. Their parameters, and their payloads.
+"""Codecs that send some bits for each value: natural, int8, qsgd and onebit. Their parameters, and their payloads.
 
 src/docs/format.md draws payloads. Here a payload is a tensor of bytes on the device. The codes of a unit (a block, or
 the tensor) are its planes; sweeps make them, and all that lies around them is made here.
@@ -46,22 +46,22 @@ class Codes(NamedTuple):
     """values of a block; 0: the tensor is one"""
     bits: int
     nearest: bool
-    """of natural: not at random"""
+    """not at random"""
     shift: int
 
     @classmethod
     def of(cls, codec: str) -> Optional[Codes]:
         """None: the codec is another one."""
         name, parameters = quantizer_of(codec)
-        if name not in ("natural", "qsgd", "onebit"):
+        if name not in ("natural", "int8", "qsgd", "onebit"):
             return None
         bits = int(parameters.get("bits", 1 if name == "onebit" else 8))
-        return cls(codec, name, int(parameters.get("block", 0)), bits, parameters.get("rounding") == "nearest",
-                   int(parameters.get("shift", 0)))
+        nearest = name == "int8" or parameters.get("rounding") == "nearest"
+        return cls(codec, name, int(parameters.get("block", 0)), bits, nearest, int(parameters.get("shift", 0)))
 
     @property
     def random(self) -> bool:
-        return self.name == "qsgd" or (self.name == "natural" and not self.nearest)
+        return self.name != "onebit" and not self.nearest
 
     # ---- what is measured before ----
 
@@ -96,7 +96,7 @@ class Codes(NamedTuple):
     @property
     def sent(self) -> int:
         """How many scalars of a block are sent."""
-        return {"natural": 0, "qsgd": 1, "onebit": 2}[self.name]
+        return {"natural": 0, "int8": 1, "qsgd": 1, "onebit": 2}[self.name]
 
     @property
     def head(self) -> int:

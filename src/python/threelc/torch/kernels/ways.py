@@ -53,7 +53,7 @@ class TernaryWay:
 
 
 class CodesWay:
-    """The same of natural, qsgd and onebit."""
+    """The same of natural, int8, qsgd and onebit."""
 
     def __init__(self, codes: Codes, device: torch.device, dtype: torch.dtype) -> None:
         self._codes = codes
