@@ -81,6 +81,17 @@ TLC_API const float *tlc_gossip_model(const tlc_gossip *g, size_t tensor);
  * TLC_ERR_ORDER: the last push was not followed by a pull. */
 TLC_API tlc_status tlc_gossip_push(tlc_gossip *g, const float *const *moved, tlc_message *to_all);
 
+/* The same where changes were quantized elsewhere, as on a GPU. frames[i]: the frame of z of pushed part i, as
+ * threelc/frames.h makes it; len 0: it is compressed as always. With DCD a tensor that has a frame needs no values: its
+ * entry of moved may be NULL.
+ * TLC_ERR_PARAM: also for a frame of another codec, dtype or n, or a damaged one. */
+TLC_API tlc_status tlc_gossip_push_frames(tlc_gossip *g, const float *const *moved, const tlc_message *frames,
+                                          tlc_message *to_all);
+
+/* As tlc_worker_pushed_part. Each part is a whole tensor. */
+TLC_API size_t tlc_gossip_pushed_parts(const tlc_gossip *g);
+TLC_API tlc_status tlc_gossip_pushed_part(const tlc_gossip *g, size_t i, tlc_part *part);
+
 /* Ends the step. from[i]: the push of neighbours[i]; that of a lost one is not read. Failures as tlc_worker_pull: fetch
  * the message again, or call tlc_gossip_lose; then repeat the call. TLC_OK, and `cause` of the outcome is
  * TLC_ERR_NONFINITE: a neighbour stayed where it was, or (the messages of this library do not cause it) its replica is

@@ -299,7 +299,8 @@ static void gossip_calls(network *net, int idle)
     size_t size = tlc_gossip_state_size(g), written = 77;
     uint8_t *state = bytes(size);
     const float *moved[NET_TENSORS] = {NULL};
-    tlc_message message, none = {NULL, 0};
+    tlc_message message, none = {NULL, 0}, frames[3] = {{"", 1}};
+    tlc_part part = {.struct_size = sizeof part};
 
     NODE(tlc_gossip_stats(g, &stats), TLC_ERR_PARAM, "stats|struct_size");
     NODE(tlc_gossip_hello(g, 0, NULL), TLC_ERR_PARAM, "to_all is NULL");
@@ -307,6 +308,11 @@ static void gossip_calls(network *net, int idle)
     NODE(tlc_gossip_push(g, moved, NULL), TLC_ERR_PARAM, "to_all is NULL");
     NODE(tlc_gossip_push(g, moved, &message), TLC_ERR_PARAM, "tensor 0 (|its entry of moved is NULL");
     NODE(tlc_gossip_push(g, NULL, &message), TLC_ERR_PARAM, "tensor 0 (|moved is NULL");
+    NODE(tlc_gossip_push_frames(g, NULL, frames, &message), TLC_ERR_PARAM, "moved is NULL");
+    NODE(tlc_gossip_push_frames(g, moved, NULL, &message), TLC_ERR_PARAM, "frames is NULL");
+    NODE(tlc_gossip_push_frames(g, moved, frames, &message), TLC_ERR_PARAM, "tensor 1 (|frame 0|48 values|qsgd");
+    NODE(tlc_gossip_pushed_part(g, 77, &part), TLC_ERR_PARAM, "no pushed part 77; there are 3");
+    NODE(tlc_gossip_pushed_part(g, 0, NULL), TLC_ERR_PARAM, "part|struct_size");
     NODE(tlc_gossip_pull(g, NULL), TLC_ERR_PARAM, "from is NULL");
     NODE(tlc_gossip_again(g, 9, &message), TLC_ERR_ORDER, "no message of step 9");
     NODE(tlc_gossip_again(g, 0, &message), TLC_ERR_PARAM, "step 0 is not kept");

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""AllReduce, register_fsdp() and LocalSteps that quantize by torch operations, as on a GPU, here on the CPU: messages,
-results and residuals are those of the host, bit for bit."""
+"""AllReduce, register_fsdp(), LocalSteps and Gossip that quantize by torch operations, as on a GPU, here on the CPU:
+messages, results and residuals are those of the host, bit for bit."""
 import hashlib
 import math
 import unittest
@@ -16,6 +16,7 @@ from device_frames import counted
 from outer_models import HAS_FSDP2, backward, bits, build, in_pieces, memory, nesterov, sgd
 from test_all_reduce import drawn
 from test_fsdp import sharded
+from test_sharded import Wide
 from threelc.torch._common.transport import Transport
 
 STEPS = 12
@@ -114,6 +115,29 @@ def local(rank, world, settings, quantize):
                 optimizer.stats.skipped, bits(model)), sent()
 
 
+def gossiped(rank, world, settings, dtype, quantize):
+    """The model, the mean of all, the node's state and what was sent after steps, in the sixth of which rank 1 gets a
+    NaN. quantize: as in averaged()."""
+    paths = iter(quantize)
+
+    def start():
+        model = Wide(dtype)
+        inner = torch.optim.SGD(model.trained(), 0.05)
+        return model, inner, threelc.torch.Gossip(model, inner, **settings, quantize=next(paths))
+
+    def step(number, model, inner, optimizer):
+        model.set_gradients(rank, number)
+        if number == 5 and rank == 1:
+            model.some.grad[0, 3] = model.few.grad[0] = math.nan
+        optimizer.step()
+
+    with watched() as sent:
+        (model, _, optimizer), states = in_pieces([(0, STEPS // 2), (STEPS // 2, STEPS)], start, step)
+        stats = optimizer.stats
+        return (memory(model.parameters()), memory(optimizer.average().values()),
+                states[2]["node"]["state"].tolist(), stats.sent, stats.float_bytes, stats.stayed), sent()
+
+
 class Means(unittest.TestCase):
     def compare(self, host, there, decodes=True):
         self.assertEqual([(found, sent[0]) for found, sent in there], [(found, sent[0]) for found, sent in host])
@@ -145,6 +169,20 @@ class Means(unittest.TestCase):
                 self.compare(host, there, "mode" in settings)
                 self.assertGreater(host[0][0][5], 0)
         crossed = CLUSTER.run(3, local, settings, ("device", "host"))
+        self.assertEqual([found for found, _ in crossed], [found for found, _ in host])
+
+    def test_gossip(self):
+        """Changes of the model are quantized; what comes of neighbours is the host's, and so is all of "ecd"."""
+        for settings, dtype in (({"kind": "ecd"}, torch.float32), ({"codec": "qsgd:bits=4,block=700"}, torch.float32),
+                                ({"codec": "natural", "graph": "complete"}, torch.bfloat16)):
+            with self.subTest(settings):
+                host, there = (CLUSTER.run(3, gossiped, settings, dtype, [where] * 2) for where in ("host", "device"))
+                self.assertEqual([(found, sent[0]) for found, sent in there],
+                                 [(found, sent[0]) for found, sent in host])
+                self.assertEqual([found[5] for found, _ in there], [0, 1, 0])
+                for rank, (_, sent) in enumerate(there):
+                    self.assertEqual(sent[1:], (2 * (STEPS - (rank == 1)) if "codec" in settings else 0, 0))
+        crossed = CLUSTER.run(3, gossiped, settings, dtype, ("device", "host"))
         self.assertEqual([found for found, _ in crossed], [found for found, _ in host])
 
 

@@ -241,8 +241,7 @@ GIVEN = {  # to which ways: settings, error, words
         ({"min_numel": -1}, "ValueError", "min_numel should be at least 0, not -1"),
         ({"min_numel": 2.5}, "TypeError", "min_numel should be a whole number at least 0, not 2.5"),
         ({"seed": 2**64}, "ValueError", "seed should be at most 18446744073709551615"),
-        ({"threads": "2"}, "TypeError", "threads should be a whole number at least 0, not '2'")],
-    ("LocalSteps", "PushPull"): [
+        ({"threads": "2"}, "TypeError", "threads should be a whole number at least 0, not '2'"),
         ({"quantize": "gpu"}, "ValueError", "quantize should be one of auto, host, device, not 'gpu'")],
     ("LocalSteps",): [
         ({"every": 0}, "ValueError", "every should be at least 1, not 0"),

@@ -28,10 +28,19 @@ tlc_status tlc_gossip_tell(tlc_gossip *g, tlc_status status, const tlc_finding *
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
+/* Did the caller make the frame of a tensor? */
+static int is_given(const tlc_gossip *g, size_t tensor)
+{
+    const tlc_sender *s = &g->push.sender;
+    const tlc_parts parts = tlc_sender_parts_of(s, tensor);
+
+    return parts.count && tlc_sender_given(s, s->group_of[tlc_parts_at(&parts, 0)]);
+}
+
 tlc_status tlc_gossip_check_values(const tlc_gossip *g, const char *name, const float *const *values)
 {
     for (size_t t = 0; t < g->setup.count; t++)
-        if (g->setup.tensors[t].n && (!values || !values[t]))
+        if (g->setup.tensors[t].n && (!values || !values[t]) && (tlc_gossip_is_ecd(g) || !is_given(g, t)))
             return tlc_refuse(&g->setup, TLC_ERR_PARAM, t, values ? "its entry of %s is NULL" : "%s is NULL", name);
     return TLC_OK;
 }
@@ -152,7 +161,7 @@ static void take_frames(const tlc_gossip *g, tlc_bundle_reader frames, float *mo
     for (size_t i = 0; i < tlc_gossip_groups(g); i++) {
         tlc_message frame;
         (void)tlc_bundle_next(&frames, &frame.data, &frame.len);
-        take(g, frame, model + g->group_at[i], tlc_sender_group(&g->out, i)->n);
+        take(g, frame, model + g->group_at[i], tlc_sender_group(&g->push.sender, i)->n);
     }
 }
 
@@ -182,10 +191,10 @@ static size_t encode(tlc_gossip *g, const float *flat)
 {
     size_t bad = 0;
 
-    for (size_t p = 0; p < g->out.part_count; p++)
-        g->out.source[p] = flat + g->place[tlc_sender_part(&g->out, p)->tensor];
-    if (tlc_sender_encode(&g->out, g->step, &bad))
-        return tlc_sender_part(&g->out, bad)->tensor;
+    for (size_t p = 0; p < g->push.sender.part_count; p++)
+        g->push.sender.source[p] = flat + g->place[tlc_sender_part(&g->push.sender, p)->tensor];
+    if (tlc_sender_encode(&g->push.sender, g->step, &bad))
+        return tlc_sender_part(&g->push.sender, bad)->tensor;
     return TLC_ALL;
 }
 
@@ -193,7 +202,7 @@ static size_t encode(tlc_gossip *g, const float *flat)
  * finite; then *to does not change. */
 static size_t apply(tlc_gossip *g, float **to)
 {
-    const tlc_outgoing *out = tlc_sender_slot(&g->out, g->step, 0);
+    const tlc_outgoing *out = tlc_sender_slot(&g->push.sender, g->step, 0);
     tlc_bundle_reader frames;
 
     (void)tlc_bundle_open(&frames, out->bundle.data, out->bundle.len);
@@ -212,7 +221,7 @@ static size_t move_dcd(tlc_gossip *g, const float *const *moved)
 
     for (size_t t = 0; t < g->setup.count; t++) {
         size_t at = g->place[t];
-        for (size_t i = 0; i < g->setup.tensors[t].n; i++)
+        for (size_t i = 0; moved[t] && i < g->setup.tensors[t].n; i++)
             g->work[at + i] = tlc_value_at(moved[t], i) - g->x[at + i];
     }
     tlc_float_leave(mode);
@@ -273,17 +282,43 @@ tlc_status tlc_gossip_push(tlc_gossip *g, const float *const *moved, tlc_message
         finding.role = TLC_ROLE_NODE;
         finding.rank = g->setup.rank;
         finding.tensor = bad;
+        tlc_pushing_forget(&g->push);
         head.failed = !tlc_gossip_is_ecd(g) || move_ecd(g, NULL) != TLC_ALL;
         g->stats.failed++;
     }
     head.finding = finding;
-    *to_all = tlc_sender_seal(&g->out, 0, &head);
-    const uint64_t bytes = tlc_sender_float_bytes(&g->out, 0), receivers = count_receivers(g);
+    *to_all = tlc_sender_seal(&g->push.sender, 0, &head);
+    const uint64_t bytes = tlc_sender_float_bytes(&g->push.sender, 0), receivers = count_receivers(g);
     g->stats.float_bytes += head.failed ? 0 : bytes * receivers;
     g->stats.dropped += bad == TLC_ALL ? 0 : bytes / sizeof(float);
     g->stats.sent += to_all->len * receivers;
     g->pushed = 1;
     return tlc_gossip_tell(g, TLC_OK, &finding);
+}
+
+tlc_status tlc_gossip_push_frames(tlc_gossip *g, const float *const *moved, const tlc_message *frames,
+                                  tlc_message *to_all)
+{
+    if (!g)
+        return TLC_ERR_PARAM;
+    if (!moved || !frames)
+        return tlc_refuse_null(&g->setup, moved ? "frames" : "moved");
+    tlc_status status = tlc_pushing_give(&g->push, frames);
+    if (status)
+        return status;
+    status = tlc_gossip_push(g, moved, to_all);
+    tlc_pushing_forget(&g->push);
+    return status;
+}
+
+size_t tlc_gossip_pushed_parts(const tlc_gossip *g)
+{
+    return g ? g->push.open_count : 0;
+}
+
+tlc_status tlc_gossip_pushed_part(const tlc_gossip *g, size_t i, tlc_part *part)
+{
+    return g ? tlc_pushing_part(&g->push, i, part) : TLC_ERR_PARAM;
 }
 
 /* ---- pull -------------------------------------------------------------------------------------------------------- */
@@ -368,7 +403,7 @@ tlc_status tlc_gossip_pull(tlc_gossip *g, const tlc_message *from)
 
 tlc_status tlc_gossip_again(const tlc_gossip *g, uint64_t step, tlc_message *to_all)
 {
-    return g ? tlc_sender_again(&g->out, g->step + (g->pushed ? 1 : 0), step, to_all) : TLC_ERR_PARAM;
+    return g ? tlc_sender_again(&g->push.sender, g->step + (g->pushed ? 1 : 0), step, to_all) : TLC_ERR_PARAM;
 }
 
 /* ---- the rest ---------------------------------------------------------------------------------------------------- */
@@ -407,7 +442,7 @@ tlc_status tlc_gossip_set_codec(tlc_gossip *g, size_t tensor, const char *codec)
         return TLC_ERR_PARAM;
     if (!codec)
         return tlc_refuse_null(&g->setup, "codec");
-    const tlc_object o = {.x = &g->setup, .push = &g->out, .step = g->step};
+    const tlc_object o = {.x = &g->setup, .push = &g->push.sender, .step = g->step};
     return tlc_object_set_codec(&o, tensor, codec, NULL);
 }
 

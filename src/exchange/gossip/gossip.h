@@ -11,7 +11,7 @@
 #include "../../frames/frame.h"
 #include "../sides/receiver.h"
 #include "../plan/refusal.h"
-#include "../sides/sender.h"
+#include "../sides/pushing.h"
 #include <threelc/gossip.h>
 
 typedef struct tlc_neighbour {
@@ -35,7 +35,7 @@ typedef struct tlc_gossip_factors {
 
 struct tlc_gossip {
     tlc_setup setup; /* comes first: tlc_setup_create */
-    tlc_sender out;
+    tlc_pushing push;
     tlc_neighbour *neighbour;
     size_t degree;
     size_t *by_node;  /* the neighbours, by their nodes */
@@ -70,7 +70,7 @@ static inline float *tlc_gossip_own(const tlc_gossip *g)
 
 static inline size_t tlc_gossip_groups(const tlc_gossip *g)
 {
-    return g->out.group_count;
+    return g->push.sender.group_count;
 }
 
 /* A float of the caller, which needs no alignment. */
@@ -98,7 +98,8 @@ int tlc_row_valid(double sum);
 /* Fills in the outcome of a call. Returns the status. */
 tlc_status tlc_gossip_tell(tlc_gossip *g, tlc_status status, const tlc_finding *finding);
 
-/* Does every tensor with values have a pointer? If not, the call is refused. name: of the argument. */
+/* Does every tensor with values have a pointer? If not, the call is refused. name: of the argument. With DCD a tensor
+ * whose frame was given needs none. */
 tlc_status tlc_gossip_check_values(const tlc_gossip *g, const char *name, const float *const *values);
 
 /* The first tensor of a flat model that is not finite, or TLC_ALL. */

@@ -40,7 +40,7 @@ static uint64_t digest(const tlc_gossip *g, const float *flat)
     uint64_t hash = 0;
 
     for (size_t i = 0; i < tlc_gossip_groups(g); i++) {
-        size_t n = tlc_sender_group(&g->out, i)->n, count;
+        size_t n = tlc_sender_group(&g->push.sender, i)->n, count;
         for (size_t at = 0; at < n; at += count) {
             count = tlc_smaller(n - at, TLC_CHUNK);
             tlc_copy_le(bytes, flat + g->group_at[i] + at, count, sizeof(float));
@@ -219,10 +219,10 @@ tlc_status tlc_gossip_greet(tlc_gossip *g, const tlc_message *from)
 /* The first tensor of a model of the caller that is not finite, or TLC_ALL. */
 static size_t nonfinite(tlc_gossip *g, const float *const *model)
 {
-    for (size_t p = 0; p < g->out.part_count; p++)
-        g->out.source[p] = model[tlc_sender_part(&g->out, p)->tensor];
-    size_t bad = tlc_sender_nonfinite(&g->out);
-    return bad == TLC_ALL ? bad : tlc_sender_part(&g->out, bad)->tensor;
+    for (size_t p = 0; p < g->push.sender.part_count; p++)
+        g->push.sender.source[p] = model[tlc_sender_part(&g->push.sender, p)->tensor];
+    size_t bad = tlc_sender_nonfinite(&g->push.sender);
+    return bad == TLC_ALL ? bad : tlc_sender_part(&g->push.sender, bad)->tensor;
 }
 
 tlc_status tlc_gossip_join(tlc_gossip *g, uint64_t step, const float *const *model)
@@ -254,7 +254,7 @@ tlc_status tlc_gossip_join(tlc_gossip *g, uint64_t step, const float *const *mod
         memcpy(g->estimate, g->x, g->room * sizeof(float));
     for (size_t i = 0; i < g->degree; i++)
         g->neighbour[i].lost = 1;
-    tlc_sender_forget(&g->out);
+    tlc_sender_forget(&g->push.sender);
     tlc_gossip_stir(g);
     g->step = step;
     g->pushed = 0;

@@ -181,9 +181,9 @@ static tlc_status check_head(loading *l, size_t i, state *s)
 /* The context of a tensor whose codec may change, or NULL. */
 static tlc_ctx *own_context(const tlc_gossip *g, size_t tensor)
 {
-    const tlc_parts parts = tlc_sender_parts_of(&g->out, tensor);
+    const tlc_parts parts = tlc_sender_parts_of(&g->push.sender, tensor);
     int shared = 1;
-    tlc_ctx *ctx = parts.count ? tlc_sender_context(&g->out, tlc_parts_at(&parts, 0), &shared) : NULL;
+    tlc_ctx *ctx = parts.count ? tlc_sender_context(&g->push.sender, tlc_parts_at(&parts, 0), &shared) : NULL;
 
     return shared ? NULL : ctx;
 }
@@ -407,7 +407,7 @@ static void apply(const loading *l)
             level(g, t);
     for (size_t i = 0; i < g->degree; i++)
         g->neighbour[i].lost = l->own && !g->neighbour[i].array;
-    tlc_sender_forget(&g->out);
+    tlc_sender_forget(&g->push.sender);
     tlc_gossip_stir(g);
 }
 

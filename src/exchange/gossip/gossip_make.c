@@ -79,10 +79,10 @@ static void lay_out(tlc_gossip *g)
     for (size_t t = 0; t < g->setup.count; t++)
         g->place[t] = TLC_ALL;
     for (size_t i = 0; i < tlc_gossip_groups(g); i++) {
-        const tlc_ownership_group *group = tlc_sender_group(&g->out, i);
+        const tlc_ownership_group *group = tlc_sender_group(&g->push.sender, i);
         g->group_at[i] = at;
         for (size_t p = 0; p < group->count; p++) {
-            const tlc_ownership_part *part = tlc_group_part(&g->out, group, p);
+            const tlc_ownership_part *part = tlc_group_part(&g->push.sender, group, p);
             g->place[part->tensor] = at;
             at += part->n;
         }
@@ -116,7 +116,7 @@ static tlc_status make_models(tlc_gossip *g)
     cfg.message = why;
     cfg.message_cap = sizeof why;
     for (size_t i = 0; !status && i < tlc_gossip_groups(g); i++)
-        status = tlc_create(&g->whole[i], &cfg, tlc_sender_group(&g->out, i)->n);
+        status = tlc_create(&g->whole[i], &cfg, tlc_sender_group(&g->push.sender, i)->n);
     if (status)
         return tlc_refuse(&g->setup, status, TLC_ALL, "%s", why);
     uint64_t values = tlc_ceil_div(tlc_gossip_hello_size(g, g->degree), sizeof(float));
@@ -154,7 +154,7 @@ static tlc_status make(tlc_gossip *g)
     tlc_setup *x = &g->setup;
     tlc_memory *m = &x->memory;
     /* a neighbour may be one step behind, and still fetch a message again */
-    tlc_status status = tlc_sender_init(&g->out, x, TLC_PUSH, 0, 1, x->cfg.keep > 1 ? x->cfg.keep : 2);
+    tlc_status status = tlc_pushing_init(&g->push, x, 1, x->cfg.keep > 1 ? x->cfg.keep : 2);
 
     if (status)
         return status;
@@ -238,6 +238,6 @@ void tlc_gossip_destroy(tlc_gossip *g)
     tlc_memory memory = g->setup.memory; /* holds g itself */
     for (size_t i = 0; g->whole && i < tlc_gossip_groups(g); i++)
         tlc_destroy(g->whole[i]);
-    tlc_sender_free(&g->out);
+    tlc_sender_free(&g->push.sender);
     tlc_memory_free(&memory);
 }

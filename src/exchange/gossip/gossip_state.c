@@ -27,7 +27,7 @@ static size_t text_size(const char *text)
 
 static const char *codec_of(const tlc_gossip *g, size_t part)
 {
-    return tlc_sender_context(&g->out, part, &(int){0})->codec_text;
+    return tlc_sender_context(&g->push.sender, part, &(int){0})->codec_text;
 }
 
 static uint64_t neighbour_code(const tlc_neighbour *n)
@@ -40,12 +40,12 @@ size_t tlc_gossip_state_size(const tlc_gossip *g)
     if (!g)
         return 0;
     size_t size = TLC_NODE_FIXED + tlc_varint_size(g->setup.cfg.workers) + tlc_varint_size(g->setup.rank) +
-                  tlc_varint_size(g->degree) + tlc_varint_size(g->out.part_count);
+                  tlc_varint_size(g->degree) + tlc_varint_size(g->push.sender.part_count);
 
     for (size_t i = 0; i < g->degree; i++)
         size += tlc_varint_size(neighbour_code(&g->neighbour[i]));
-    for (size_t p = 0; p < g->out.part_count; p++) {
-        const tlc_setup_tensor *t = &g->setup.tensors[tlc_sender_part(&g->out, p)->tensor];
+    for (size_t p = 0; p < g->push.sender.part_count; p++) {
+        const tlc_setup_tensor *t = &g->setup.tensors[tlc_sender_part(&g->push.sender, p)->tensor];
         size += text_size(t->name) + tlc_varint_size(t->n) + text_size(codec_of(g, p)) +
                 arrays(g) * t->n * sizeof(float);
     }
@@ -60,7 +60,7 @@ static size_t write_values(uint8_t *p, const float *values, size_t n)
 
 static size_t write_entry(const tlc_gossip *g, size_t part, uint8_t *p)
 {
-    size_t tensor = tlc_sender_part(&g->out, part)->tensor, first = g->place[tensor], at = 0;
+    size_t tensor = tlc_sender_part(&g->push.sender, part)->tensor, first = g->place[tensor], at = 0;
     const tlc_setup_tensor *t = &g->setup.tensors[tensor];
 
     at += tlc_write_text(p, t->name, strlen(t->name));
@@ -95,10 +95,10 @@ tlc_status tlc_gossip_state_save(const tlc_gossip *g, void *dst, size_t cap, siz
     at += tlc_varint_write(p + at, g->setup.cfg.workers);
     at += tlc_varint_write(p + at, g->setup.rank);
     at += tlc_varint_write(p + at, g->degree);
-    at += tlc_varint_write(p + at, g->out.part_count);
+    at += tlc_varint_write(p + at, g->push.sender.part_count);
     for (size_t i = 0; i < g->degree; i++)
         at += tlc_varint_write(p + at, neighbour_code(&g->neighbour[i]));
-    for (size_t part = 0; part < g->out.part_count; part++)
+    for (size_t part = 0; part < g->push.sender.part_count; part++)
         at += write_entry(g, part, p + at);
     tlc_store32(p + at, tlc_checksum(p, at));
     *written = at + TLC_CHECKSUM_SIZE;

@@ -394,13 +394,14 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
         "residual_scale": (_status, _object, c_float)}),
     **_each("server allreduce gossip", {
         "outcome": (_status, _object, POINTER(Outcome)), "again": (_status, _object, c_uint64, _message)}),
+    **_each("worker allreduce gossip", {
+        "pushed_parts": (c_size_t, _object), "pushed_part": (_status, _object, c_size_t, POINTER(Part))}),
     **_each("server allreduce", {"parts": (c_size_t, _object), "part": (_status, _object, c_size_t, POINTER(Part))}),
     **_each("worker allreduce", {
         "push": (_status, _object, _lists, c_double, _message),
         "push_frames": (_status, _object, _lists, _message, c_double, _message),
         "pull": (_status, _object, _message, _lists),
         "pull_frames": (_status, _object, _message, _lists, _message),
-        "pushed_parts": (c_size_t, _object), "pushed_part": (_status, _object, c_size_t, POINTER(Part)),
         "pulled_parts": (c_size_t, _object), "pulled_part": (_status, _object, c_size_t, POINTER(Part)),
         "mask": (_status, _object, _lists)}),
     "tlc_worker_join": (_status, _object, c_uint64, POINTER(c_uint64)),
@@ -425,6 +426,7 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_gossip_mean": (_values, _object, c_size_t),
     "tlc_gossip_model": (_values, _object, c_size_t),
     "tlc_gossip_push": (_status, _object, _lists, _message),
+    "tlc_gossip_push_frames": (_status, _object, _lists, _message, _message),
     "tlc_gossip_pull": (_status, _object, _message),
     "tlc_gossip_lose": (_status, _object, c_size_t),
     "tlc_gossip_lost": (c_int, _object, c_size_t),

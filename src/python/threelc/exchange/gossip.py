@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any, List, Optional, Sequence, Tuple, Union
 
 from .. import _c
-from .._arrays import Lists, borrowed
+from .._arrays import Lists, Messages, borrowed
 from .._c import DType, GossipKind, GraphKind, Message
 from .._errors import Status, error_of
 from .._library import check, choice, count, lib, listed, real
-from ._base import Config, ExchangeObject, Tensor, tensors_of
+from ._base import Config, ExchangeObject, Part, Tensor, tensors_of
 
 
 @dataclass(frozen=True)
@@ -106,11 +106,24 @@ class Gossip(ExchangeObject):
     def push(self, moved: Sequence[Any]) -> memoryview:
         """Takes the result of the local step, a float32 array for each tensor. Returns the message for all neighbours.
         If a value is not finite, the node stays where it is in this step, and its neighbours go on."""
+        return self._pushed("push", moved)
+
+    def push_frames(self, moved: Sequence[Any], frames: Sequence[Optional[Any]]) -> memoryview:
+        """The same for changes that were quantized elsewhere, as on a GPU. frames: for each of pushed_parts() that of
+        moved - model (of ECD of its z), as compress_payload makes it; None: it is compressed as always. moved: with DCD
+        None for a tensor that has a frame."""
+        return self._pushed("push_frames", moved, Messages(frames, "frames", len(self.pushed_parts())))
+
+    def _pushed(self, verb: str, moved: Sequence[Any], *frames: Messages) -> memoryview:
         source = Lists(moved, self._sizes, DType.F32, "moved")
         message = Message()
         with self._lock:
-            self._call("push", source.array, byref(message))
+            self._call(verb, source.array, *(given.array for given in frames), byref(message))
             return self._message(message)
+
+    def pushed_parts(self) -> List[Part]:
+        """The tensors that have a frame of their own in pushes: those that are not small."""
+        return self._parts("pushed_parts", "pushed_part")
 
     def pull(self, messages: Sequence[Any]) -> None:
         """Ends the step. messages[i]: the push of neighbours[i]; that of a lost one is not read."""

@@ -12,6 +12,7 @@ from .._errors import Error, ParameterError, Status
 from ..codec_strings import check_codec, quantizer_of
 from ..exchange import GossipKind, Graph, GraphKind
 from ._common.arguments import check_numbers, one_of
+from ._common.device import PushedFrames, check_quantize, place_of
 from ._common.groups import Traffic
 from ._common.module import Model, assign, copied, flat, is_rounded, real, rounded, size_of
 from ._common.optimizer import InPlaceOfOptimizer, Patience, check_closure, check_optimizer
@@ -19,6 +20,7 @@ from ._common.scaler import take_scale
 from ._common.signals import signals_wait
 from ._common.states import MADE, RANKS, TRAFFIC, Kind, check_made, made_with, states_for
 from ._common.transport import Transport
+from .kernels.ways import quantizer_for
 
 STATE_VERSION = 2  # of state_dict()
 _STATE = Kind("Gossip", STATE_VERSION, {**RANKS, "steps": int, "stayed": int, "traffic": TRAFFIC, "node": Mapping,
@@ -51,6 +53,8 @@ class Gossip(InPlaceOfOptimizer):
     graph:     "ring", "torus", "complete", or a threelc.exchange.Graph with as many nodes as ranks.
     kind:      "dcd" or "ecd", or a threelc.exchange.GossipKind.
     codec:     without bias and error feedback: qsgd, random-sparse, natural, stochastic-ternary, raw.
+    quantize:  as in register(), for changes of the model, natural and qsgd, and "dcd". With "ecd" it is always the
+               library, as the node needs the whole model.
     min_numel, seed, threads, process_group: as in register().
 
     >>> optimizer = threelc.torch.Gossip(model, torch.optim.SGD(model.parameters(), lr=0.1), graph="ring")
@@ -60,7 +64,7 @@ class Gossip(InPlaceOfOptimizer):
 
     def __init__(self, model: Any, optimizer: Any, *, graph: Union[str, Graph] = "ring",
                  kind: Union[str, GossipKind] = "dcd", codec: str = "qsgd:bits=8", min_numel: int = 256, seed: int = 0,
-                 threads: Optional[int] = None, process_group: Any = None) -> None:
+                 threads: Optional[int] = None, quantize: str = "auto", process_group: Any = None) -> None:
         check_codec(codec)
         if quantizer_of(codec)[0] not in _UNBIASED:
             raise ValueError(f"codec {codec!r} has a bias or error feedback, and gossip needs a codec without them: "
@@ -70,6 +74,7 @@ class Gossip(InPlaceOfOptimizer):
         if not isinstance(graph, Graph):
             one_of(graph, _GRAPHS, "graph")
         check_numbers(min_numel, seed, threads)
+        check_quantize(quantize, None)
         self._model = Model(model, "Gossip")
         check_optimizer(optimizer, self._model, "optimizer")
         check_closure(optimizer, "optimizer")
@@ -89,6 +94,14 @@ class Gossip(InPlaceOfOptimizer):
         self._node = exchange.Gossip(config, GossipKind[kind.upper()], transport.rank,
                                      *graph.neighbours(transport.rank), tensors,
                                      [flat(p) for p in self._parameters.values()])
+        place = place_of(quantize, {p.device for p in self._parameters.values()}, kind == "ecd", codec)
+        quantizer = None if place is None else quantizer_for(codec, place)
+        self._pushes: Optional[PushedFrames] = None
+        self._there: Dict[int, torch.Tensor] = {}  # the model, on the device where these tensors are quantized
+        if place is not None and quantizer is not None:
+            large = [part.tensor for part in self._node.pushed_parts()]
+            self._pushes = PushedFrames(self._node, quantizer, large, place, {})
+            self._there = {i: copied(self._node.model(i)).to(place) for i in large}
         self._greeted = False  # the neighbours, before the first step
         self._patience = Patience("this rank stayed where it was")
         self._steps = self._stayed = 0
@@ -106,6 +119,8 @@ class Gossip(InPlaceOfOptimizer):
         self._steps += 1
         with clock.coding("average"):
             starts = [copied(self._node.mean(i)) for i in range(len(self._parameters))]
+            for i, model in self._there.items():
+                starts[i] = starts[i].to(model.device)
             for parameter, start in zip(self._parameters.values(), starts):
                 assign(parameter, start)
         if finite:
@@ -113,7 +128,7 @@ class Gossip(InPlaceOfOptimizer):
         moved = [self._moved(*pair) for pair in zip(self._parameters.values(), starts)]
         self._float_bytes += len(self._node.neighbours) * sum(4 * m.numel() for m in moved)
         with clock.coding("compress"):
-            message = self._node.push(moved)
+            message = self._push(moved)
             stayed = self._node.outcome()
         with clock.sending("pushes"):
             came = transport.all_to_all(self._to_neighbours(message))
@@ -126,6 +141,14 @@ class Gossip(InPlaceOfOptimizer):
         else:
             self._patience.went_well()
         self._tell(self._steps)
+
+    def _push(self, moved: List[torch.Tensor]) -> memoryview:
+        if self._pushes is None:
+            return self._node.push(moved)
+        for i, model in self._there.items():
+            moved[i] = moved[i] - model
+        message: memoryview = self._pushes.push(moved)
+        return message
 
     def _to_neighbours(self, message: memoryview) -> List[memoryview]:
         """What each rank gets."""
@@ -148,15 +171,15 @@ class Gossip(InPlaceOfOptimizer):
     @staticmethod
     def _moved(parameter: torch.Tensor, start: torch.Tensor) -> torch.Tensor:
         """Where the optimizer went from `start`, which the parameter had rounded."""
-        values = flat(parameter)
+        values = flat(parameter, start.device)
         return start + (values - rounded(start, parameter)) if is_rounded(parameter) else values
 
     def _models(self) -> List[torch.Tensor]:
         return [copied(self._node.model(i)) for i in range(len(self._parameters))]
 
     def _set_model(self) -> None:
-        for parameter, model in zip(self._parameters.values(), self._models()):
-            assign(parameter, model)
+        for i, (parameter, model) in enumerate(zip(self._parameters.values(), self._models())):
+            assign(parameter, self._there[i].copy_(model) if i in self._there else model)
 
     @signals_wait
     def average(self) -> Dict[str, torch.Tensor]:

@@ -41,6 +41,11 @@ c_functions! {
     fn tlc_gossip_mean(g: *mut tlc_gossip, tensor: usize) -> *const f32;
     fn tlc_gossip_model(g: *const tlc_gossip, tensor: usize) -> *const f32;
     fn tlc_gossip_push(g: *mut tlc_gossip, moved: *const *const f32, to_all: *mut tlc_message) -> tlc_status;
+    fn tlc_gossip_push_frames(
+        g: *mut tlc_gossip, moved: *const *const f32, frames: *const tlc_message, to_all: *mut tlc_message,
+    ) -> tlc_status;
+    fn tlc_gossip_pushed_parts(g: *const tlc_gossip) -> usize;
+    fn tlc_gossip_pushed_part(g: *const tlc_gossip, i: usize, part: *mut tlc_part) -> tlc_status;
     fn tlc_gossip_pull(g: *mut tlc_gossip, from: *const tlc_message) -> tlc_status;
     fn tlc_gossip_again(g: *const tlc_gossip, step: u64, to_all: *mut tlc_message) -> tlc_status;
     fn tlc_gossip_lose(g: *mut tlc_gossip, i: usize) -> tlc_status;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""Quantization where the gradients are: 3-value symbols, the codes of natural, qsgd and onebit, and what topk and
+"""Quantization where the gradients are: 3-value symbols, codes of natural, int8, qsgd and onebit, and what topk and
 sparse-binary choose.
 
 Accumulation, quantization, residual and packing run there, and as quartic bytes (1.6 bits a value) or codes they come
@@ -64,7 +64,86 @@ def queued(device: Optional[torch.device]) -> Callable[[], None]:
     return wait
 
 
-class OnDevice:
+class PushedFrames:
+    """Pushes of an object of the exchange whose tensors are quantized on a device."""
+
+    def __init__(self, pushing: Union[exchange.AllReduce, exchange.Worker, exchange.Gossip],
+                 quantizer: Union[Quantizer, Codes, Selector], tensors: Iterable[int], device: torch.device,
+                 residuals: Dict[int, torch.Tensor]) -> None:
+        """tensors: the indices of those that are quantized there. residuals: on the device, of those that have one."""
+        self._pushing: Any = pushing
+        self._quantizer = quantizer
+        self._ours = set(tensors)
+        self._device = device
+        self._parts: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pushed_parts()]
+        self._seeds = {(p.tensor, p.first, p.n): p.seed for p in pushing.pushed_parts()}
+        self._quantized = [part for part in self._parts if part[0] in self._ours]
+        self.residuals = residuals
+
+    def push(self, gradients: Sequence[torch.Tensor], *weight: float) -> Any:
+        """The object's push of gradients on the device, with the weight that it takes."""
+        if not self._quantized:  # as in steps of floats, and where tensors are empty
+            return self._pushing.push([gradient.cpu() for gradient in gradients], *weight)
+        if isinstance(self._quantizer, Selector):
+            return self._push_chosen(self._quantizer, gradients, *weight)
+        way, ours = way_of(self._quantizer, self._device, gradients[0].dtype), self._quantized
+        values = [(_part_of(self.residuals, part), _gradient_of(gradients, part)) for part in ours]
+        counts = [way.measured(n) for _, _, n in ours]
+        found = torch.zeros(sum(counts), dtype=way.measured_dtype, device=self._device)
+        for tensors, piece in zip(values, found.split(counts)):
+            way.measure(*tensors, piece)
+        numbers = iter(found.tolist())
+        scalars = [way.scalars(list(islice(numbers, count)), n) for count, (_, _, n) in zip(counts, ours)]
+        if not all(map(math.isfinite, chain(*scalars))):
+            return self._push_nothing(gradients, ours, scalars, *weight)
+        rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
+        sizes = [way.size(n) for _, _, n in ours]
+        made = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
+        on_device = torch.tensor(list(chain(*scalars)), dtype=torch.float32, device=self._device)
+        for part, tensors, scalar, piece in zip(ours, values, on_device.split(list(map(len, scalars))),
+                                                made.split(sizes)):
+            way.encode(*tensors, scalar, Words(self._seeds[part], self._pushing.step), _part_of(rest, part), piece)
+        frames = {part: way.frame(piece, scalar, part[2], self._pushing.config.dtype)
+                  for part, piece, scalar in zip(ours, _pinned(made).split(sizes), scalars)}
+        return self._push_frames(gradients, frames, rest, *weight)
+
+    def _push_chosen(self, selector: Selector, gradients: Sequence[torch.Tensor], *weight: float) -> Any:
+        """The same where some values are chosen. The host waits once to know how many."""
+        sweeps, step = members.sweeps_for(self._device, gradients[0].dtype), self._pushing.step
+        ours = self._quantized
+        values = [(self.residuals[part[0]][part[1]:part[1] + part[2]], _gradient_of(gradients, part)) for part in ours]
+        measured = [members.measure(sweeps, selector, *tensors, self._seeds[part], step)
+                    for part, tensors in zip(ours, values)]
+        found = torch.stack([each.found for each in measured]).tolist()
+        finite = list(map(members.is_finite, found))
+        if not all(finite):
+            return self._push_nothing(gradients, ours, [[0.0 if fine else math.inf] for fine in finite], *weight)
+        rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
+        chosen = [members.take(sweeps, selector, *tensors, each, numbers, rest[i][first:first + n])
+                  for (i, first, n), tensors, each, numbers in zip(ours, values, measured, found)]
+        made = members.frames(selector, chosen, self._pushing.config.dtype)
+        return self._push_frames(gradients, dict(zip(ours, made)), rest, *weight)
+
+    def _push_frames(self, gradients: Sequence[torch.Tensor], frames: Dict[Tuple[int, int, int], bytes],
+                     rest: Dict[int, torch.Tensor], *weight: float) -> Any:
+        """frames: of parts, by tensor, first value and number. rest: the residuals if the push is taken."""
+        others = [None if i in self._ours else gradient.cpu() for i, gradient in enumerate(gradients)]
+        messages = self._pushing.push_frames(others, [frames.get(part) for part in self._parts], *weight)
+        if self._pushing.outcome().cause == Status.OK:
+            for i, residual in self.residuals.items():
+                residual.data = rest[i]
+        return messages
+
+    def _push_nothing(self, gradients: Sequence[torch.Tensor], parts: Sequence[Tuple[int, int, int]],
+                      scalars: Sequence[Sequence[float]], *weight: float) -> Any:
+        """A value is not finite. The object finds that itself, and tells all."""
+        bad = {i for (i, _, _), found in zip(parts, scalars) if not all(map(math.isfinite, found))}
+        found: List[Any] = [
+            torch.full_like(gradient, math.nan if i in bad else 0.0, device="cpu") if i in self._ours else
+            gradient.cpu() for i, gradient in enumerate(gradients)]
+        return self._pushing.push(found, *weight)
+
+class OnDevice(PushedFrames):
     """The tensors of a worker, or of a rank of an all-reduce, that are quantized on a device, where their residuals
     are, too.
 
@@ -78,15 +157,10 @@ class OnDevice:
         """host: the residuals of the object, by index of the tensor; None: it keeps none. Those on the device begin
         with their values."""
         self._object = pushing
-        self._quantizer = quantizer
-        self._ours = set(host)
         self._host = {i: residual for i, residual in host.items() if residual is not None}
-        self._device = device
-        self._parts: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pushed_parts()]
-        self._seeds = {(p.tensor, p.first, p.n): p.seed for p in pushing.pushed_parts()}
-        self._quantized = [part for part in self._parts if part[0] in self._ours]
+        super().__init__(pushing, quantizer, host, device,
+                         {i: torch.zeros(len(residual), device=device) for i, residual in self._host.items()})
         self._pulled: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pulled_parts()]
-        self.residuals = {i: torch.zeros(len(residual), device=device) for i, residual in self._host.items()}
         self._is_away = True
         self.from_host()
 
@@ -119,69 +193,6 @@ class OnDevice:
         for i, residual in self.residuals.items():
             residual += self._host[i].to(residual.device)
             self._host[i].zero_()
-
-    def push(self, gradients: Sequence[torch.Tensor], weight: float) -> List[memoryview]:
-        """The object's push of gradients on the device."""
-        if not self._quantized:  # as in steps of floats, and where tensors are empty
-            return self._object.push([gradient.cpu() for gradient in gradients], weight)
-        if isinstance(self._quantizer, Selector):
-            return self._push_chosen(self._quantizer, gradients, weight)
-        way, ours = way_of(self._quantizer, self._device, gradients[0].dtype), self._quantized
-        values = [(_part_of(self.residuals, part), _gradient_of(gradients, part)) for part in ours]
-        counts = [way.measured(n) for _, _, n in ours]
-        found = torch.zeros(sum(counts), dtype=way.measured_dtype, device=self._device)
-        for tensors, piece in zip(values, found.split(counts)):
-            way.measure(*tensors, piece)
-        numbers = iter(found.tolist())
-        scalars = [way.scalars(list(islice(numbers, count)), n) for count, (_, _, n) in zip(counts, ours)]
-        if not all(map(math.isfinite, chain(*scalars))):
-            return self._push_nothing(gradients, ours, scalars, weight)
-        rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
-        sizes = [way.size(n) for _, _, n in ours]
-        made = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
-        on_device = torch.tensor(list(chain(*scalars)), dtype=torch.float32, device=self._device)
-        for part, tensors, scalar, piece in zip(ours, values, on_device.split(list(map(len, scalars))),
-                                                made.split(sizes)):
-            way.encode(*tensors, scalar, Words(self._seeds[part], self._object.step), _part_of(rest, part), piece)
-        frames = {part: way.frame(piece, scalar, part[2], self._object.config.dtype)
-                  for part, piece, scalar in zip(ours, _pinned(made).split(sizes), scalars)}
-        return self._push_frames(gradients, frames, rest, weight)
-
-    def _push_chosen(self, selector: Selector, gradients: Sequence[torch.Tensor], weight: float) -> List[memoryview]:
-        """The same where some values are chosen. The host waits once to know how many."""
-        sweeps, step = members.sweeps_for(self._device, gradients[0].dtype), self._object.step
-        ours = self._quantized
-        values = [(self.residuals[part[0]][part[1]:part[1] + part[2]], _gradient_of(gradients, part)) for part in ours]
-        measured = [members.measure(sweeps, selector, *tensors, self._seeds[part], step)
-                    for part, tensors in zip(ours, values)]
-        found = torch.stack([each.found for each in measured]).tolist()
-        finite = list(map(members.is_finite, found))
-        if not all(finite):
-            return self._push_nothing(gradients, ours, [[0.0 if fine else math.inf] for fine in finite], weight)
-        rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
-        chosen = [members.take(sweeps, selector, *tensors, each, numbers, rest[i][first:first + n])
-                  for (i, first, n), tensors, each, numbers in zip(ours, values, measured, found)]
-        made = members.frames(selector, chosen, self._object.config.dtype)
-        return self._push_frames(gradients, dict(zip(ours, made)), rest, weight)
-
-    def _push_frames(self, gradients: Sequence[torch.Tensor], frames: Dict[Tuple[int, int, int], bytes],
-                     rest: Dict[int, torch.Tensor], weight: float) -> List[memoryview]:
-        """frames: of parts, by tensor, first value and number. rest: the residuals if the push is taken."""
-        others = [None if i in self._ours else gradient.cpu() for i, gradient in enumerate(gradients)]
-        messages = self._object.push_frames(others, [frames.get(part) for part in self._parts], weight)
-        if self._object.outcome().cause == Status.OK:
-            for i, residual in self.residuals.items():
-                residual.data = rest[i]
-        return messages
-
-    def _push_nothing(self, gradients: Sequence[torch.Tensor], parts: Sequence[Tuple[int, int, int]],
-                      scalars: Sequence[Sequence[float]], weight: float) -> List[memoryview]:
-        """A value is not finite. The object finds that itself, and tells all."""
-        bad = {i for (i, _, _), found in zip(parts, scalars) if not all(map(math.isfinite, found))}
-        found: List[Any] = [
-            torch.full_like(gradient, math.nan if i in bad else 0.0, device="cpu") if i in self._ours else
-            gradient.cpu() for i, gradient in enumerate(gradients)]
-        return self._object.push(found, weight)
 
     def pull(self, messages: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
         """The object's pull to tensors on the device; with gather the host decodes all."""
