@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Kernels of topk and sbc, and torch operations, against the C library, for kernels.py: golden vectors, and random
-tensors."""
+"""Kernels of topk, sbc and random-sparse, and torch operations, against the C library, for kernels.py: golden vectors,
+and random tensors."""
 import random
 
 import kernels  # before triton is imported
@@ -16,7 +16,7 @@ from threelc.torch.kernels.selector import Selector
 SWEEPS = members.Sweeps(_members_triton.draw, _members_triton.counts, _members_triton.lists)
 CODECS = ("topk", "topk:p=0.02+golomb", "topk:p=0.3,bits=1", "topk:p=0.001,bits=2+golomb", "topk:p=1",
           "topk:select=exact,p=0.07", "topk:select=exact,bits=2,p=0.5+golomb", "topk:select=exact,p=1", "sbc",
-          "sbc:p=0.3", "sbc:p=1")
+          "sbc:p=0.3", "sbc:p=1", "random-sparse", "random-sparse:p=0.01", "random-sparse:p=1")
 TIES = {"ties": lambda x: (2 * x).round() / 8, "few": lambda x: x * (torch.rand(x.shape) < 0.05),
         "positive": torch.abs, "wide": lambda x: torch.ldexp(x, torch.randint(-140, 60, x.shape))}
 SEED = 2**64 - 12345
@@ -36,20 +36,24 @@ def draw(residual, gradient, samples, seed, step):
     return keys
 
 
-def counts(residual, gradient, least):
+def inputs(residual, gradient):
+    return {"gradient": gradient, **({} if residual is None else {"residual": residual})}
+
+
+def counts(residual, gradient, least, chance):
     with kernels.Accesses() as touched:
-        largest, found = SWEEPS.counts(residual, gradient, least)
-    once(touched, "reads", {"residual": residual, "gradient": gradient}, {"least": least})
+        largest, found = SWEEPS.counts(residual, gradient, least, chance)
+    once(touched, "reads", inputs(residual, gradient), {"least": least})
     once(touched, "writes", {"largest": largest, "counts": found}, {})
     return largest, found
 
 
-def lists(residual, gradient, least, starts, equals, ties, rest, k, whole):
+def lists(residual, gradient, least, starts, equals, ties, chance, rest, k, whole):
     with kernels.Accesses() as touched:
-        positions, values = SWEEPS.lists(residual, gradient, least, starts, equals, ties, rest, k, whole)
-    once(touched, "reads", {"residual": residual, "gradient": gradient, "starts": starts},
+        positions, values = SWEEPS.lists(residual, gradient, least, starts, equals, ties, chance, rest, k, whole)
+    once(touched, "reads", {**inputs(residual, gradient), "starts": starts},
          {"least": least, "equals": equals, **({} if ties is None else {"ties": ties})})
-    once(touched, "writes", {"positions": positions, "values": values, "rest": rest}, {})
+    once(touched, "writes", {"positions": positions, "values": values, **({} if rest is None else {"rest": rest})}, {})
     return positions, values
 
 
@@ -58,26 +62,27 @@ WAYS = (members.Sweeps(draw, counts, lists), members.OPERATIONS)
 
 def compare(codec, residual, gradient, seed=0, steps=1, checksum=False):
     """Frames and residuals of the C library and of both ways. Returns how many values the last one sends."""
-    selector, wanted, k = Selector.of(codec), residual.clone(), None
-    context = threelc.Context(len(residual), codec, gradient.dtype, residual=wanted, checksum=checksum, seed=seed)
+    selector, wanted, k = Selector.of(codec), None if residual is None else residual.clone(), None
+    context = threelc.Context(len(gradient), codec, gradient.dtype, residual=wanted, feedback=residual is not None,
+                              checksum=checksum, seed=seed)
     for step in range(steps):
-        before = wanted.clone()
+        before = None if wanted is None else wanted.clone()
         try:
             frame = context.compress(gradient.contiguous())
         except threelc.NonFiniteError:
             frame = None
         for way in WAYS:
-            given = residual.copy_(before)
+            given = None if before is None else residual.copy_(before)
             chosen = members.choose(way, selector, given, gradient, seed, step)
-            assert torch.equal(bits_of(given), bits_of(before)), "the residual was written"
+            assert given is None or torch.equal(bits_of(given), bits_of(before)), "the residual was written"
             assert (chosen is None) == (frame is None), "what is not finite"
             if chosen is None:
                 continue
             k = len(chosen.positions)
             assert members.frames(selector, [chosen], gradient.dtype, checksum) == [frame], "frames differ"
-            assert torch.equal(bits_of(chosen.rest), bits_of(wanted)), "residuals differ"
+            assert wanted is None or torch.equal(bits_of(chosen.rest), bits_of(wanted)), "residuals differ"
         for dtype in kernels.DTYPES.values() if frame else ():
-            out = torch.full((len(residual) + 1,), 7, dtype=dtype)[1:]
+            out = torch.full((len(gradient) + 1,), 7, dtype=dtype)[1:]
             members.put(frame, out)
             assert torch.equal(bits_of(out), bits_of(threelc.decompress(frame, torch.empty_like(out)))), f"put {dtype}"
     return k
@@ -93,10 +98,11 @@ def drawn(seed):
     kinds = {**SHAPES, **TIES}
     shapes = [kinds[draw.choice(tuple(kinds))] for _ in range(2)]
     gradient = shapes[0](torch.randn(n)).clamp(-6e4, 6e4).to(dtype)
-    residual = draw.choice((torch.zeros(n), shapes[1](torch.randn(n)), shapes[0](torch.randn(n))))
+    residual = draw.choice((None, torch.zeros(n), shapes[1](torch.randn(n)), shapes[0](torch.randn(n))))
     if n and draw.random() < 0.1:
-        draw.choice((gradient, residual))[draw.randrange(n)] = draw.choice(kernels.NONFINITE)
-    return tuple(torch.cat([torch.ones(first, dtype=tensor.dtype), tensor])[first:]
+        (gradient if residual is None else draw.choice((gradient, residual)))[draw.randrange(n)] = draw.choice(
+            kernels.NONFINITE)
+    return tuple(None if tensor is None else torch.cat([torch.ones(first, dtype=tensor.dtype), tensor])[first:]
                  for tensor, first in ((residual, draw.randrange(8)), (gradient, draw.randrange(8))))
 
 
@@ -117,6 +123,7 @@ def replay(record):
     selector, dtype = Selector.of(r["codec"]), kernels.DTYPES[r["dtype"]]
     for way in WAYS:
         residual, gradients = kernels.steps_of(record)
+        residual = residual if r["feedback"] == "1" else None
         for step, (i, gradient) in enumerate(gradients):
             chosen = members.choose(way, selector, residual, gradient, int(r["seed"]), step)
             frame, = members.frames(selector, [chosen], dtype, r["checksum"] == "1")

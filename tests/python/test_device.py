@@ -139,11 +139,13 @@ class Pushes(unittest.TestCase):
 
     def test_small_and_empty_tensors(self):
         """The messages and the means of the host."""
-        for codec in ("3lc", "natural", "int8", "onebit", "topk:p=0.1", "topk:select=exact,p=0.1", "sbc"):
+        for codec in ("3lc", "natural", "int8", "onebit", "topk:p=0.1", "topk:select=exact,p=0.1", "sbc",
+                      "random-sparse"):
             for sizes in (0,), (0, 100), (1, 3):
                 found, gradients = [], [torch.randn(n) for n in sizes]
                 for on_device in False, True:
-                    kept = {i: None if codec in ("natural", "int8") else torch.zeros(n) for i, n in enumerate(sizes)}
+                    kept = {i: None if codec in ("natural", "int8", "random-sparse") else torch.zeros(n)
+                            for i, n in enumerate(sizes)}
                     ranks = threelc.exchange.AllReduce(
                         threelc.exchange.Config(workers=1, push=codec, min_n=0), 0,
                         [threelc.exchange.Tensor(str(i), n, residual=kept[i]) for i, n in enumerate(sizes)])
@@ -245,7 +247,7 @@ class Training(unittest.TestCase):
     def test_chosen(self):
         """Of codecs that send some of the values."""
         for codec, mode, others in (("topk:p=0.1", "sharded", ("topk:select=exact,bits=2,p=0.05+golomb", "sbc:p=0.02")),
-                                    ("sbc:p=0.05", "gather", ("topk:p=0.3,bits=1", "3lc"))):
+                                    ("sbc:p=0.05", "gather", ("topk:p=0.3,bits=1", "random-sparse:p=0.3"))):
             host, device = (CLUSTER.run(3, trained, quantize, codec, mode, others) for quantize in ("host", "device"))
             self.assertEqual(device, host)
             self.assertGreater(host[0][1][2], 0)

@@ -174,6 +174,7 @@ class Means(unittest.TestCase):
     def test_gossip(self):
         """Changes of the model are quantized; what comes of neighbours is the host's, and so is all of "ecd"."""
         for settings, dtype in (({"kind": "ecd"}, torch.float32), ({"codec": "qsgd:bits=4,block=700"}, torch.float32),
+                                ({"codec": "random-sparse:p=0.3"}, torch.float32),
                                 ({"codec": "natural", "graph": "complete"}, torch.bfloat16)):
             with self.subTest(settings):
                 host, there = (CLUSTER.run(3, gossiped, settings, dtype, [where] * 2) for where in ("host", "device"))

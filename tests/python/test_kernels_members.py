@@ -36,6 +36,8 @@ WRONG = {  # what a device may do, as changes of the source
     "takes the last ties": ("rank <= tl.load", "rank > tl.load"),
     "draws other samples": ("counter = index >> 2", "counter = index >> 3"),
     "lists the other side": ("(bits < 0) == (side == 1)", "(bits < 0) == (side == 0)"),
+    "divides approximately": ("tl.math.div_rn(x, tl.zeros([TILE], tl.float32) + p)", "x * (1 / p)"),
+    "sends other values": ("(words >> 8).to(tl.int32) < limit", "(words >> 8).to(tl.int32) + limit >= 1 << 24"),
     "cannot compile": ("tl.cumsum(listed, 0)", "listed.cumulated()"),
 }
 
@@ -59,7 +61,7 @@ class Kernels(unittest.TestCase):
         torch.manual_seed(7)
         tile = _members_triton.TILE
         for n in (tile - 1, tile, tile + 1, 4095, 4096, 4097, 5 * tile):
-            for codec in ("topk:p=0.3", "topk:p=0.3,select=exact", "sbc:p=0.3"):
+            for codec in ("topk:p=0.3", "topk:p=0.3,select=exact", "sbc:p=0.3", "random-sparse"):
                 with self.subTest(f"{codec}, {n} values"):
                     kernels_members.compare(codec, torch.zeros(n), torch.randn(n), n)
                     kernels_members.compare(codec, torch.zeros(n), torch.randn(n).sign(), n)
@@ -86,7 +88,7 @@ class Kernels(unittest.TestCase):
             self.assertEqual(k, 205 if large > 205 else 600)
 
     def test_values_that_are_not_finite(self):
-        for codec in ("topk:p=0.01", "topk:p=0.01,select=exact", "sbc"):
+        for codec in ("topk:p=0.01", "topk:p=0.01,select=exact", "sbc", "random-sparse"):
             for dtype in kernels.DTYPES.values():
                 for value in kernels.NONFINITE:
                     for at in (0, 5000):
@@ -127,10 +129,10 @@ class Kernels(unittest.TestCase):
         starts, equals = torch.zeros(programs, dtype=torch.int64), torch.zeros(programs, 2, dtype=torch.int64)
         with mock.patch.multiple(_members_triton, _count=LastProgram(_members_triton._count),
                                  _list=LastProgram(_members_triton._list)):
-            largest, counts = _members_triton.counts(residual, gradient, least)
+            largest, counts = _members_triton.counts(residual, gradient, least, None)
             rest = torch.empty_like(residual)
             positions, values = _members_triton.lists(residual, gradient, least, starts, equals, torch.tensor([1, 0]),
-                                                      rest, 2, True)
+                                                      None, rest, 2, True)
         self.assertEqual((largest[-1:].view(torch.float32).item(), counts[-1].tolist()), (3.5, [[0, 1], [0, 1]]))
         self.assertEqual((positions[0].item(), values[0].item(), rest[first:].tolist()), (first, 3.5, [0, -1.5]))
 
@@ -152,8 +154,8 @@ class Kernels(unittest.TestCase):
         kernel = mock.MagicMock()
         with mock.patch.multiple(_members_triton, _draw=kernel, _count=kernel, _list=kernel):
             _members_triton.draw(x, x, 1025, 1, 2)
-            _members_triton.counts(x, x, x[:1])
-            _members_triton.lists(x, x, x[:1], x[:3], x[:3], None, x, 5, True)
+            _members_triton.counts(x, x, x[:1], None)
+            _members_triton.lists(x, x, x[:1], x[:3], x[:3], None, None, x, 5, True)
         self.assertEqual([call.args[0] for call in kernel.__getitem__.call_args_list], [(2,), (3,), (3,)])
         self.assertEqual([call.kwargs["enable_fp_fusion"] for call in
                           kernel.__getitem__.return_value.call_args_list], [False] * 3)
@@ -203,23 +205,25 @@ class Compiled(unittest.TestCase):
     PROGRAM = """
 from threelc.torch.kernels import _members_triton as kernels
 types = {"residual": "*fp32", "gradient": sys.argv[1], "keys": "*i32", "random": "*i64", "least": "*i32",
-         "largest": "*i32", "counts": "*i32", "starts": "*i64", "equals": "*i64", "ties": "*i64",
-         "positions": "*i32", "values": "*fp32", "rest": "*fp32", "n": "i64"}
+         "largest": "*i32", "counts": "*i32", "starts": "*i64", "equals": "*i64", "ties": "*i64", "positions": "*i32",
+         "values": "*fp32", "rest": "*fp32", "n": "i64", "seed": "i64", "step": "i64"}
 tile = {"TILE": kernels.TILE}
 made(kernels._draw, types, tile)
-made(kernels._count, types, {**tile, "SIDES": 2})
-made(kernels._list, types, {**tile, "SIDES": 2, "TIES": True, "WHOLE": False})
-made(kernels._list, types, {**tile, "SIDES": 1, "TIES": False, "WHOLE": True})
+made(kernels._count, types, {**tile, "SIDES": 2, "CHANCE": False})
+made(kernels._count, types, {**tile, "SIDES": 1, "CHANCE": True, "residual": None})
+made(kernels._list, types, {**tile, "SIDES": 2, "TIES": True, "WHOLE": False, "CHANCE": False})
+made(kernels._list, types, {**tile, "SIDES": 1, "TIES": False, "WHOLE": True, "CHANCE": False})
+made(kernels._list, types, {**tile, "SIDES": 1, "TIES": False, "WHOLE": True, "CHANCE": True})
 """
 
     def test_float_modes(self):
         """Kernels compile for GPUs of NVIDIA and AMD, without what would change bits: nothing is fused or flushed."""
         for gradient in ("*fp32", "*i16"):
             made = compiled(self.PROGRAM, gradient)
-            self.assertEqual(made.count(".visible .entry"), 4)
+            self.assertEqual(made.count(".visible .entry"), 6)
             self.assertGreater(len(re.findall(r"add(\.rn)?\.f32", made)), 10)
             self.assertEqual(re.findall(r"\S*ftz\S*|fma\.\S*f32", made), [])
-            self.assertEqual(re.findall(r"denorm_mode_32 (\d)", made), ["3"] * 4)
+            self.assertEqual(re.findall(r"denorm_mode_32 (\d)", made), ["3"] * 6)
 
 
 if __name__ == "__main__":

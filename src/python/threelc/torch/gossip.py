@@ -53,8 +53,8 @@ class Gossip(InPlaceOfOptimizer):
     graph:     "ring", "torus", "complete", or a threelc.exchange.Graph with as many nodes as ranks.
     kind:      "dcd" or "ecd", or a threelc.exchange.GossipKind.
     codec:     without bias and error feedback: qsgd, random-sparse, natural, stochastic-ternary, raw.
-    quantize:  as in register(), for changes of the model, natural and qsgd, and "dcd". With "ecd" it is always the
-               library, as the node needs the whole model.
+    quantize:  as in register(), of changes of the model. With "ecd" it is always the library, as the node needs the
+               whole model.
     min_numel, seed, threads, process_group: as in register().
 
     >>> optimizer = threelc.torch.Gossip(model, torch.optim.SGD(model.parameters(), lr=0.1), graph="ring")

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Quantization where the gradients are: 3-value symbols, codes of natural, int8, qsgd and onebit, and what topk and
-sparse-binary choose.
+"""Quantization where the gradients are: 3-value symbols, codes of natural, int8, qsgd and onebit, and what topk,
+sparse-binary and random-sparse choose.
 
 Accumulation, quantization, residual and packing run there, and as quartic bytes (1.6 bits a value) or codes they come
 to the host, where frames are finished; of what is chosen positions and values do. Answers go back as such bytes, too,
@@ -111,16 +111,16 @@ class PushedFrames:
         """The same where some values are chosen. The host waits once to know how many."""
         sweeps, step = members.sweeps_for(self._device, gradients[0].dtype), self._pushing.step
         ours = self._quantized
-        values = [(self.residuals[part[0]][part[1]:part[1] + part[2]], _gradient_of(gradients, part)) for part in ours]
+        values = [(_part_of(self.residuals, part), _gradient_of(gradients, part)) for part in ours]
         measured = [members.measure(sweeps, selector, *tensors, self._seeds[part], step)
                     for part, tensors in zip(ours, values)]
         found = torch.stack([each.found for each in measured]).tolist()
-        finite = list(map(members.is_finite, found))
+        finite = [members.is_finite(selector, numbers) for numbers in found]
         if not all(finite):
             return self._push_nothing(gradients, ours, [[0.0 if fine else math.inf] for fine in finite], *weight)
         rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
-        chosen = [members.take(sweeps, selector, *tensors, each, numbers, rest[i][first:first + n])
-                  for (i, first, n), tensors, each, numbers in zip(ours, values, measured, found)]
+        chosen = [members.take(sweeps, selector, *tensors, each, numbers, _part_of(rest, part))
+                  for part, tensors, each, numbers in zip(ours, values, measured, found)]
         made = members.frames(selector, chosen, self._pushing.config.dtype)
         return self._push_frames(gradients, dict(zip(ours, made)), rest, *weight)
 

@@ -12,7 +12,8 @@ import torch
 import triton
 import triton.language as tl
 
-from ._codes_triton import _signed
+from ._codes_triton import _signed, _words
+from .selector import Chance
 from .ternary import loadable, summed
 
 TILE = 1024  # values of a program
@@ -49,12 +50,22 @@ def _key(bits, side, SIDES: tl.constexpr):
     return key
 
 
-@triton.jit(do_not_specialize=["residual", "gradient", "least", "largest", "counts", "n"])
-def _count(residual, gradient, least, largest, counts, n, TILE: tl.constexpr, SIDES: tl.constexpr):
+@triton.jit
+def _drawn(bits, first, seed, step, limit, TILE: tl.constexpr):
+    """0 in place of values that chance does not send. first: of them, in the tensor."""
+    words = tl.reshape(_words(tl.zeros([1, 1], tl.int64) + first, seed, step, 1, TILE, True), [TILE])
+    return tl.where((words >> 8).to(tl.int32) < limit, bits, 0)
+
+
+@triton.jit(do_not_specialize=["residual", "gradient", "least", "largest", "counts", "seed", "step", "limit", "n"])
+def _count(residual, gradient, least, largest, counts, seed, step, limit, n, TILE: tl.constexpr, SIDES: tl.constexpr,
+           CHANCE: tl.constexpr):
     program = tl.program_id(0).to(tl.int64)
     at = program * TILE + tl.arange(0, TILE)
     bits = summed(residual, gradient, at, at < n).to(tl.int32, bitcast=True)
     tl.store(largest + program, tl.max(bits & 0x7fffffff, 0))
+    if CHANCE:
+        bits = _drawn(bits, program * TILE, seed, step, limit, TILE)
     for side in tl.static_range(SIDES):
         key, threshold = _key(bits, side, SIDES), tl.load(least + side)
         place = counts + (program * SIDES + side) * 2
@@ -63,14 +74,16 @@ def _count(residual, gradient, least, largest, counts, n, TILE: tl.constexpr, SI
 
 
 @triton.jit(do_not_specialize=["residual", "gradient", "least", "starts", "equals", "ties", "positions", "values",
-                               "rest", "n", "k"])
-def _list(residual, gradient, least, starts, equals, ties, positions, values, rest, n, k, TILE: tl.constexpr,
-          SIDES: tl.constexpr, TIES: tl.constexpr, WHOLE: tl.constexpr):
+                               "rest", "seed", "step", "limit", "n", "k"])
+def _list(residual, gradient, least, starts, equals, ties, positions, values, rest, seed, step, limit, n, k,
+          TILE: tl.constexpr, SIDES: tl.constexpr, TIES: tl.constexpr, WHOLE: tl.constexpr, CHANCE: tl.constexpr):
     program = tl.program_id(0).to(tl.int64)
     at = program * TILE + tl.arange(0, TILE)
     mask = at < n
     x = summed(residual, gradient, at, mask)
     bits = x.to(tl.int32, bitcast=True)
+    if CHANCE:
+        bits = _drawn(bits, program * TILE, seed, step, limit, TILE)
     listed = tl.zeros([TILE], tl.int32)
     for side in tl.static_range(SIDES):
         key, threshold = _key(bits, side, SIDES), tl.load(least + side)
@@ -81,44 +94,54 @@ def _list(residual, gradient, least, starts, equals, ties, positions, values, re
         listed = listed | equal | (key > threshold).to(tl.int32)
     slot = tl.load(starts + program) + tl.cumsum(listed, 0) - 1
     sent = (listed == 1) & (slot < k)
+    value = x
+    if CHANCE:
+        p = limit.to(tl.float32) * 5.9604644775390625e-08  # 2^-24
+        value = tl.math.div_rn(x, tl.zeros([TILE], tl.float32) + p)
     tl.store(positions + slot, at, sent)
-    tl.store(values + slot, x, sent)
-    if WHOLE:
-        x = tl.where(sent, 0.0, x)
-    tl.store(rest + at, x, mask)
+    tl.store(values + slot, value, sent)
+    if rest is not None:
+        if WHOLE:
+            x = tl.where(sent, x - value, x)
+        tl.store(rest + at, x, mask)
 
 
-def draw(residual: torch.Tensor, gradient: torch.Tensor, samples: int, seed: int, step: int) -> torch.Tensor:
+def draw(residual: Optional[torch.Tensor], gradient: torch.Tensor, samples: int, seed: int, step: int) -> torch.Tensor:
     """The same as in _members_torch.py."""
-    keys = torch.empty(samples, dtype=torch.int32, device=residual.device)
-    random = torch.tensor([_signed(seed), _signed(step)], device=residual.device)
-    with torch.cuda.device_of(residual):
+    keys = torch.empty(samples, dtype=torch.int32, device=gradient.device)
+    random = torch.tensor([_signed(seed), _signed(step)], device=gradient.device)
+    with torch.cuda.device_of(gradient):
         _draw[(-(-samples // TILE),)](residual, loadable(gradient), keys, random, samples,
-                                      *divmod(len(residual), samples), TILE=TILE, enable_fp_fusion=False)
+                                      *divmod(len(gradient), samples), TILE=TILE, enable_fp_fusion=False)
     return keys
 
 
-def counts(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor) -> Tuple[torch.Tensor, torch.Tensor]:
+def _numbers(chance: Optional[Chance]) -> Tuple[int, int, int]:
+    return (0, 0, 0) if chance is None else (_signed(chance.seed), _signed(chance.step), chance.limit)
+
+
+def counts(residual: Optional[torch.Tensor], gradient: torch.Tensor, least: torch.Tensor,
+           chance: Optional[Chance]) -> Tuple[torch.Tensor, torch.Tensor]:
     """The same as in _members_torch.py."""
-    n, sides = len(residual), len(least)
+    n, sides = len(gradient), len(least)
     programs = -(-n // TILE)
-    largest = torch.empty(programs, dtype=torch.int32, device=residual.device)
-    found = torch.empty(programs, sides, 2, dtype=torch.int32, device=residual.device)
-    with torch.cuda.device_of(residual):
-        _count[(programs,)](residual, loadable(gradient), least, largest, found, n, TILE=TILE, SIDES=sides,
-                            enable_fp_fusion=False)
+    largest = torch.empty(programs, dtype=torch.int32, device=gradient.device)
+    found = torch.empty(programs, sides, 2, dtype=torch.int32, device=gradient.device)
+    with torch.cuda.device_of(gradient):
+        _count[(programs,)](residual, loadable(gradient), least, largest, found, *_numbers(chance), n, TILE=TILE,
+                            SIDES=sides, CHANCE=chance is not None, enable_fp_fusion=False)
     return largest, found
 
 
-def lists(residual: torch.Tensor, gradient: torch.Tensor, least: torch.Tensor, starts: torch.Tensor,
-          equals: torch.Tensor, ties: Optional[torch.Tensor], rest: torch.Tensor, k: int,
-          whole: bool) -> Tuple[torch.Tensor, torch.Tensor]:
+def lists(residual: Optional[torch.Tensor], gradient: torch.Tensor, least: torch.Tensor, starts: torch.Tensor,
+          equals: torch.Tensor, ties: Optional[torch.Tensor], chance: Optional[Chance], rest: Optional[torch.Tensor],
+          k: int, whole: bool) -> Tuple[torch.Tensor, torch.Tensor]:
     """The same as in _members_torch.py."""
-    n = len(residual)
-    positions = torch.empty(k, dtype=torch.int32 if n < 2**31 else torch.int64, device=residual.device)
-    values = torch.empty(k, device=residual.device)
-    with torch.cuda.device_of(residual):
+    n = len(gradient)
+    positions = torch.empty(k, dtype=torch.int32 if n < 2**31 else torch.int64, device=gradient.device)
+    values = torch.empty(k, device=gradient.device)
+    with torch.cuda.device_of(gradient):
         _list[(len(starts),)](residual, loadable(gradient), least, starts, equals, least if ties is None else ties,
-                              positions, values, rest, n, k, TILE=TILE, SIDES=len(least), TIES=ties is not None,
-                              WHOLE=whole, enable_fp_fusion=False)
+                              positions, values, rest, *_numbers(chance), n, k, TILE=TILE, SIDES=len(least),
+                              TIES=ties is not None, WHOLE=whole, CHANCE=chance is not None, enable_fp_fusion=False)
     return positions, values

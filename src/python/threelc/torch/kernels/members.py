@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
-"""Frames of topk and sparse-binary of gradients where these lie, as on a GPU: the values that are sent cross the bus
-with their positions, not the others.
+"""Frames of topk, sparse-binary and random-sparse of gradients where these lie, as on a GPU: the values that are sent
+cross the bus with their positions, not the others.
 
-A threshold is found first: of topk in a sample, else among all values by torch. Then two sweeps count and list what
-reaches it; the second writes what is left, too. Sums for means are made on the host, in the order of the C library,
-from the values that are sent.
+A threshold is found first: of topk in a sample, of sparse-binary among all values by torch; random-sparse has none.
+Then two sweeps count and list what reaches it, or is drawn; the second writes what is left, too. Sums for means are
+made on the host, in the order of the C library, from the values that are sent.
 """
 from __future__ import annotations
 
+import math
+import struct
+from ctypes import c_float
 from functools import lru_cache
 from typing import Any, Callable, List, NamedTuple, Optional, Sequence, Tuple
 
@@ -19,18 +22,17 @@ from ...members import compress_members, decompress_members
 from . import _members_torch
 from ._members_torch import keys_of
 from .choice import tensors_of
-from .operations import bits_of
-from .selector import Selector
+from .operations import bits_of, summed
+from .selector import Chance, Selector
 from .tried import tried
-
-_INFINITY = 0x7f800000
 
 
 class Sweeps(NamedTuple):
     """What goes over the values, as _members_torch.py describes it."""
 
-    draw: Callable[[torch.Tensor, torch.Tensor, int, int, int], torch.Tensor]
-    counts: Callable[[torch.Tensor, torch.Tensor, torch.Tensor], Tuple[torch.Tensor, torch.Tensor]]
+    draw: Callable[[Optional[torch.Tensor], torch.Tensor, int, int, int], torch.Tensor]
+    counts: Callable[[Optional[torch.Tensor], torch.Tensor, torch.Tensor, Optional[Chance]],
+                     Tuple[torch.Tensor, torch.Tensor]]
     lists: Callable[..., Tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -57,41 +59,47 @@ class Measured(NamedTuple):
     starts: torch.Tensor
     equals: torch.Tensor
     ties: Optional[torch.Tensor]
+    chance: Optional[Chance]
 
 
 class Chosen(NamedTuple):
-    """What is sent, on its device."""
+    """What is sent of n values, on their device."""
+
+    n: int
 
     positions: torch.Tensor
     """rising"""
     values: torch.Tensor
-    rest: torch.Tensor
-    """residual + gradient; 0 where a value is sent that leaves nothing behind"""
+    rest: Optional[torch.Tensor]
+    """residual + gradient, less what is sent if that is known; None: there is no residual"""
 
 
-def threshold(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, seed: int,
+def threshold(sweeps: Sweeps, selector: Selector, residual: Optional[torch.Tensor], gradient: torch.Tensor, seed: int,
               step: int) -> torch.Tensor:
     """The least key that is sent, at least 1, of each side."""
-    n = len(residual)
+    n = len(gradient)
+    if selector.limit:
+        return torch.ones(1, dtype=torch.int32, device=gradient.device)
     if selector.exact:
-        x, k = residual + gradient, min(selector.most(n), n)
+        x, k = summed(residual, gradient), min(selector.most(n), n)
         least = [keys_of(x, side, selector.sides).topk(k).values[-1:] for side in range(selector.sides)]
         return torch.cat(least).clamp_(min=1)
     samples = selector.samples(n)
     k = selector.wanted(samples)
     if k == samples:
-        return torch.ones(1, dtype=torch.int32, device=residual.device)
-    keys = keys_of(residual + gradient, 0, 1) if samples == n else sweeps.draw(residual, gradient, samples, seed, step)
+        return torch.ones(1, dtype=torch.int32, device=gradient.device)
+    keys = (keys_of(summed(residual, gradient), 0, 1) if samples == n else
+            sweeps.draw(residual, gradient, samples, seed, step))
     largest = keys.topk(k + 1).values
     return torch.where(largest[k:] > 0, largest[k - 1:k], torch.ones_like(largest[k:]))
 
 
-def measure(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, seed: int,
+def measure(sweeps: Sweeps, selector: Selector, residual: Optional[torch.Tensor], gradient: torch.Tensor, seed: int,
             step: int) -> Measured:
-    """For tensors on one device, of at least one value. The host does not wait for it."""
-    n = len(residual)
+    """For tensors on one device, of at least one value. residual None: 0. The host does not wait for it."""
+    n, chance = len(gradient), Chance(seed, step, selector.limit) if selector.limit else None
     least = threshold(sweeps, selector, residual, gradient, seed, step)
-    largest, counts = sweeps.counts(residual, gradient, least)
+    largest, counts = sweeps.counts(residual, gradient, least, chance)
     above, equal = counts.long().unbind(2)
     equals = equal.cumsum(0) - equal
     listed, ties = above + equal, None
@@ -99,32 +107,37 @@ def measure(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient
         ties = selector.most(n) - above.sum(0)
         listed = above + (ties - equals).clamp(min=0).minimum(equal)
     ends = listed.sum(1).cumsum(0)
-    return Measured(torch.stack([largest.amax().long(), ends[-1]]), least, ends - listed.sum(1), equals, ties)
+    return Measured(torch.stack([largest.amax().long(), ends[-1]]), least, ends - listed.sum(1), equals, ties, chance)
 
 
-def is_finite(found: Sequence[int]) -> bool:
-    """found: of Measured, on the host."""
-    return found[0] < _INFINITY
+def is_finite(selector: Selector, found: Sequence[int]) -> bool:
+    """found: of Measured, on the host. Also what is sent is finite, x / p."""
+    largest, = struct.unpack("<f", struct.pack("<i", found[0]))
+    return math.isfinite(c_float(largest / (selector.limit * 2.0**-24)).value if selector.limit else largest)
 
 
-def take(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, measured: Measured,
-         found: Sequence[int], rest: torch.Tensor) -> Chosen:
-    """What is sent of values that are finite. rest: n values, float32, which are written."""
-    k = min(found[1], selector.sides * selector.most(len(residual)))
+def take(sweeps: Sweeps, selector: Selector, residual: Optional[torch.Tensor], gradient: torch.Tensor,
+         measured: Measured, found: Sequence[int], rest: Optional[torch.Tensor]) -> Chosen:
+    """What is sent of values that are finite. rest: n values, float32, which are written; None: there is no
+    residual."""
+    n = len(gradient)
+    k = min(found[1], selector.sides * selector.most(n))
     positions, values = sweeps.lists(residual, gradient, *measured[1:], rest, k, selector.whole)
-    return Chosen(positions, values, rest)
+    return Chosen(n, positions, values, rest)
 
 
-def choose(sweeps: Sweeps, selector: Selector, residual: torch.Tensor, gradient: torch.Tensor, seed: int,
+def choose(sweeps: Sweeps, selector: Selector, residual: Optional[torch.Tensor], gradient: torch.Tensor, seed: int,
            step: int) -> Optional[Chosen]:
     """All of this for a tensor; residual stays as it is. None: a value is not finite."""
-    if not len(residual):
-        return Chosen(residual.new_empty(0, dtype=torch.int64), residual.clone(), residual.clone())
+    rest = None if residual is None else torch.empty_like(residual)
+    if not len(gradient):
+        nothing = torch.empty(0, device=gradient.device)
+        return Chosen(0, nothing.long(), nothing, rest)
     measured = measure(sweeps, selector, residual, gradient, seed, step)
     found = measured.found.tolist()
-    if not is_finite(found):
+    if not is_finite(selector, found):
         return None
-    return take(sweeps, selector, residual, gradient, measured, found, torch.empty_like(residual))
+    return take(sweeps, selector, residual, gradient, measured, found, rest)
 
 
 def frames(selector: Selector, chosen: Sequence[Chosen], dtype: Any, checksum: bool = False) -> List[bytes]:
@@ -133,11 +146,12 @@ def frames(selector: Selector, chosen: Sequence[Chosen], dtype: Any, checksum: b
     positions = torch.cat([each.positions for each in chosen]).cpu().long().split(sizes)
     values = torch.cat([each.values for each in chosen]).cpu()
     sent = torch.empty_like(values)
-    made = [compress_members(at, x, len(each.rest), selector.codec, dtype=dtype, checksum=checksum, sent=decoded)
+    made = [compress_members(at, x, each.n, selector.codec, dtype=dtype, checksum=checksum, sent=decoded)
             for each, at, x, decoded in zip(chosen, positions, values.split(sizes), sent.split(sizes))]
     if not selector.whole:
-        for each, decoded in zip(chosen, sent.to(chosen[0].rest.device).split(sizes)):
-            each.rest[each.positions.long()] = each.values - decoded
+        for each, decoded in zip(chosen, sent.to(chosen[0].values.device).split(sizes)):
+            if each.rest is not None:
+                each.rest[each.positions.long()] = each.values - decoded
     return made
 
 
@@ -154,7 +168,7 @@ def put(frame: Any, out: torch.Tensor) -> None:
 
 # ---- on a device before the first use ----
 
-CODECS = ("topk:p=0.05", "topk:p=0.03,select=exact", "sbc:p=0.02")  # of the check
+CODECS = ("topk:p=0.05", "topk:p=0.03,select=exact", "sbc:p=0.02", "random-sparse:p=0.1")  # of the check
 
 
 def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype) -> bool:
@@ -172,11 +186,11 @@ def _selector(codec: str) -> Selector:
 
 def _same(sweeps: Sweeps, codec: str, residual: torch.Tensor, gradient: torch.Tensor, device: torch.device) -> bool:
     wanted = residual.clone()
-    frame = Context(len(wanted), codec, gradient.dtype, residual=wanted, seed=5).compress(gradient)
+    frame = Context(len(wanted), codec, gradient.dtype, residual=wanted, feedback=True, seed=5).compress(gradient)
     chosen = choose(sweeps, _selector(codec), residual.to(device), gradient.to(device), 5, 0)
     try:
         return (chosen is not None and frames(_selector(codec), [chosen], gradient.dtype) == [frame] and
-                torch.equal(bits_of(chosen.rest.cpu()), bits_of(wanted)))
+                chosen.rest is not None and torch.equal(bits_of(chosen.rest.cpu()), bits_of(wanted)))
     except Error:  # no frame has these positions, or values
         return False
 

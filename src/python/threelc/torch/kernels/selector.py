@@ -14,8 +14,22 @@ def _up(x: float, n: int) -> int:
     return math.ceil(x) if x < n else n
 
 
+class Chance(NamedTuple):
+    """Which values random-sparse sends: those that are not 0 and whose random word has its upper 24 bits below limit.
+    The words are those of Philox 4x32-10 with this seed and step, word i for value i."""
+
+    seed: int
+    step: int
+    limit: int
+
+    @property
+    def p(self) -> float:
+        """The probability, exact in binary32."""
+        return self.limit * 2.0**-24
+
+
 class Selector(NamedTuple):
-    """Of topk or sparse-binary, without blocks."""
+    """Of topk, sparse-binary or random-sparse, without blocks."""
 
     codec: str
     p: float
@@ -24,14 +38,19 @@ class Selector(NamedTuple):
     exact: bool
     """so many values are sent; else a sample says from which magnitude on they are"""
     whole: bool
-    """a value that is sent leaves nothing behind"""
+    """what a value that is sent leaves behind is known without its frame: nothing, or of random-sparse x - x / p"""
+    limit: int = 0
+    """of random-sparse: as in Chance; of others 0"""
 
     @classmethod
     def of(cls, codec: str) -> Optional[Selector]:
         """None: the codec is another one, or has blocks."""
         name, parameters = quantizer_of(codec)
-        if name not in ("topk", "sparse-binary") or "block" in parameters:
+        if name not in ("topk", "sparse-binary", "random-sparse") or "block" in parameters:
             return None
+        if name == "random-sparse":
+            p = float(parameters.get("p", 0.25))
+            return cls(codec, p, 1, False, True, _up(p * (1 << 24), 1 << 24))
         if name == "sparse-binary":
             return cls(codec, float(parameters.get("p", 0.01)), 2, True, False)
         return cls(codec, float(parameters.get("p", 0.05)), 1, parameters.get("select") == "exact",
@@ -39,6 +58,8 @@ class Selector(NamedTuple):
 
     def most(self, n: int) -> int:
         """How many of n values are sent of each side at most."""
+        if self.limit:
+            return n
         if not self.exact:
             return min(2 * _up(self.p * n, n), n)
         return max(round(self.p * n) if self.p * n < n else n, 1)
