@@ -29,16 +29,16 @@ if HERE:
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "vectors"))
 from philox import random_words  # noqa: E402
 
-WRONG = {  # what a device may do, as changes of the source
+WRONG = {  # what a device may do: the codec that finds it, and a change of the source
     "flushes subnormal sums": (
-        "    bits = x.to(tl.int32", "    x = tl.where(tl.abs(x) < 2.0**-126, 0.0, x)\n    bits = x.to(tl.int32"),
-    "knows no NaN": ("tl.max(bits & 0x7fffffff, 0)", "tl.max(bits & 0x7f7fffff, 0)"),
-    "takes the last ties": ("rank <= tl.load", "rank > tl.load"),
-    "draws other samples": ("counter = index >> 2", "counter = index >> 3"),
-    "lists the other side": ("(bits < 0) == (side == 1)", "(bits < 0) == (side == 0)"),
-    "divides approximately": ("tl.math.div_rn(x, tl.zeros([TILE], tl.float32) + p)", "x * (1 / p)"),
-    "sends other values": ("(words >> 8).to(tl.int32) < limit", "(words >> 8).to(tl.int32) + limit >= 1 << 24"),
-    "cannot compile": ("tl.cumsum(listed, 0)", "listed.cumulated()"),
+        0, "    bits = x.to(tl.int32", "    x = tl.where(tl.abs(x) < 2.0**-126, 0.0, x)\n    bits = x.to(tl.int32"),
+    "knows no NaN": (0, "tl.max(bits & 0x7fffffff, 0)", "tl.max(bits & 0x7f7fffff, 0)"),
+    "takes the last ties": (1, "rank <= tl.load", "rank > tl.load"),
+    "draws other samples": (0, "counter = index >> 2", "counter = index >> 3"),
+    "lists the other side": (2, "(bits < 0) == (side == 1)", "(bits < 0) == (side == 0)"),
+    "divides approximately": (3, "tl.math.div_rn(x, tl.zeros([TILE], tl.float32) + p)", "x * (1 / p)"),
+    "sends other values": (3, "(words >> 8).to(tl.int32) < limit", "(words >> 8).to(tl.int32) + limit >= 1 << 24"),
+    "cannot compile": (0, "tl.cumsum(listed, 0)", "listed.cumulated()"),
 }
 
 
@@ -61,10 +61,12 @@ class Kernels(unittest.TestCase):
         torch.manual_seed(7)
         tile = _members_triton.TILE
         for n in (tile - 1, tile, tile + 1, 4095, 4096, 4097, 5 * tile):
-            for codec in ("topk:p=0.3", "topk:p=0.3,select=exact", "sbc:p=0.3", "random-sparse"):
+            for codec in ("topk:p=0.3", "topk:p=0.3,select=exact", "sbc:p=0.3"):
                 with self.subTest(f"{codec}, {n} values"):
                     kernels_members.compare(codec, torch.zeros(n), torch.randn(n), n)
                     kernels_members.compare(codec, torch.zeros(n), torch.randn(n).sign(), n)
+        for n in (tile - 1, tile, 2 * tile + 1):
+            kernels_members.compare("random-sparse", None, torch.randn(n), n)
         for p in (0.1, 0.2, 0.4):
             gradient = torch.ones(5 * tile)
             gradient[::7] = 2
@@ -88,7 +90,7 @@ class Kernels(unittest.TestCase):
             self.assertEqual(k, 205 if large > 205 else 600)
 
     def test_values_that_are_not_finite(self):
-        for codec in ("topk:p=0.01", "topk:p=0.01,select=exact", "sbc", "random-sparse"):
+        for codec in ("topk:p=0.01", "topk:p=0.01,select=exact", "sbc"):
             for dtype in kernels.DTYPES.values():
                 for value in kernels.NONFINITE:
                     for at in (0, 5000):
@@ -96,6 +98,10 @@ class Kernels(unittest.TestCase):
                         gradient[at] = value
                         kernels_members.compare(codec, residual, gradient)
             kernels_members.compare(codec, torch.full((10,), 3e38), torch.full((10,), 3e38))  # the sum is infinite
+        for value in (*kernels.NONFINITE, 3.4e37, 3.41e37):  # the last one is more than the largest number / 10
+            gradient = torch.ones(2000)
+            gradient[1500] = value
+            kernels_members.compare("random-sparse:p=0.1", None, gradient)
 
     def test_random_words(self):
         """Of large numbers, against the model. (Those of torch operations are tested with qsgd.)"""
@@ -182,12 +188,15 @@ class Kernels(unittest.TestCase):
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
 class Choice(unittest.TestCase):
     def test_right_kernels_are_taken(self):
-        for dtype in kernels.DTYPES.values():
-            self.assertEqual(chosen(_members_triton, members.sweeps_for, CPU, dtype), (kernels_members.SWEEPS, []))
+        every = members.CODECS  # together they take longer, and kernels.py tries them
+        for dtype, codecs in zip(kernels.DTYPES.values(), (every[:2], every[2:], every[1:3])):
+            with mock.patch.object(members, "CODECS", codecs):
+                self.assertEqual(chosen(_members_triton, members.sweeps_for, CPU, dtype), (kernels_members.SWEEPS, []))
 
     def test_wrong_kernels_are_refused(self):
-        for what, change in WRONG.items():
-            with self.subTest(what), mutant(_members_triton, *change) as module:
+        for what, (codec, *change) in WRONG.items():
+            with self.subTest(what), mutant(_members_triton, *change) as module, \
+                    mock.patch.object(members, "CODECS", members.CODECS[codec:codec + 1]):
                 sweeps, caught = chosen(_members_triton, members.sweeps_for, CPU, torch.float32, module=module)
                 self.assertIs(sweeps, members.OPERATIONS)
                 self.assertEqual(len(caught), 1)
