@@ -143,9 +143,8 @@ class OnDevice:
         for part, tensors, scalar, piece in zip(ours, values, on_device.split(list(map(len, scalars))),
                                                 made.split(sizes)):
             way.encode(*tensors, scalar, Words(self._seeds[part], self._object.step), _part_of(rest, part), piece)
-        frames = {part: way.frame(piece, scalar, part[2], self._object.config.dtype)
-                  for part, piece, scalar in zip(ours, _pinned(made).split(sizes), scalars)}
-        return self._push_frames(gradients, frames, rest, weight)
+        frames = way.frames(made, scalars, [n for _, _, n in ours], self._object.config.dtype)
+        return self._push_frames(gradients, dict(zip(ours, frames)), rest, weight)
 
     def _push_chosen(self, selector: Selector, gradients: Sequence[torch.Tensor], weight: float) -> List[memoryview]:
         """The same where some values are chosen. The host waits once to know how many."""
@@ -260,9 +259,3 @@ def _part_of(tensors: Dict[int, torch.Tensor], part: Tuple[int, int, int]) -> Op
 def _gradient_of(gradients: Sequence[torch.Tensor], part: Tuple[int, int, int]) -> torch.Tensor:
     tensor, first, n = part
     return gradients[tensor].view(-1)[first:first + n]
-
-
-def _pinned(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy on the host, in memory that a GPU reaches without another copy."""
-    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
-    return host.copy_(tensor)

@@ -7,12 +7,14 @@ from typing import Any, List, Optional, Sequence, Union
 
 import torch
 
-from ...quartic import block_count, compress_quartic, quartic_bytes
+from ...codec_strings import stages_of
+from ...quartic import block_count, compress_payload, compress_quartic, quartic_bytes
 from .choice import sweeps_for
 from .code_choice import code_sweeps_for, encode
 from .codes import Codes, Words
 from .quantizer import Quantizer
 from .selector import Selector
+from .zerorun import shrunk, zero_runs_for
 
 
 class TernaryWay:
@@ -22,6 +24,8 @@ class TernaryWay:
         """dtype: of the gradients."""
         self._quantizer = quantizer
         self._sweeps = sweeps_for(device, dtype)
+        is_shrunk = not quantizer.block and stages_of(quantizer.codec) == ("quartic", "zerorun")
+        self._runs = zero_runs_for(device) if is_shrunk else None
         self.measured_dtype = torch.float32
 
     def measured(self, n: int) -> int:
@@ -47,9 +51,17 @@ class TernaryWay:
         assert residual is not None and rest is not None  # these codecs keep one
         self._sweeps.quantize(residual, gradient, self._quantizer.block, scalars, rest, made)
 
-    def frame(self, made: torch.Tensor, scalars: Sequence[float], n: int, dtype: Any) -> bytes:
-        """made: the bytes, on the host. dtype: of the gradients."""
-        return compress_quartic(made, scalars, n, self._quantizer.codec, dtype=dtype)
+    def frames(self, made: torch.Tensor, scalars: Sequence[Sequence[float]], ns: Sequence[int],
+               dtype: Any) -> List[bytes]:
+        """made: the bytes of some tensors, one after the other. scalars, ns: of each. dtype: of the gradients. What the
+        device does not shrink comes to the host as quartic bytes."""
+        codec, sizes = self._quantizer.codec, tuple(map(self.size, ns))
+        if self._runs is None:
+            return [compress_quartic(piece, scales, n, codec, dtype=dtype)
+                    for piece, scales, n in zip(_on_host(made).split(sizes), scalars, ns)]
+        coded, lengths = shrunk(self._runs, made, sizes)
+        return [compress_payload(piece, n, codec, scales, dtype=dtype)
+                for piece, scales, n in zip(_on_host(coded).split(lengths), scalars, ns)]
 
 
 class CodesWay:
@@ -59,7 +71,7 @@ class CodesWay:
         self._codes = codes
         self._sweeps = code_sweeps_for(device, dtype, codes.name)
         self.measured_dtype, self.measured = codes.measured_dtype, codes.measured
-        self.scalars, self.size, self.frame = codes.scalars, codes.size, codes.frame
+        self.scalars, self.size = codes.scalars, codes.size
 
     def measure(self, residual: Optional[torch.Tensor], gradient: torch.Tensor, found: torch.Tensor) -> None:
         self._sweeps.measure(self._codes, residual, gradient, found)
@@ -67,6 +79,17 @@ class CodesWay:
     def encode(self, residual: Optional[torch.Tensor], gradient: torch.Tensor, scalars: torch.Tensor, words: Words,
                rest: Optional[torch.Tensor], made: torch.Tensor) -> None:
         encode(self._sweeps, self._codes, residual, gradient, scalars, words, rest, made)
+
+    def frames(self, made: torch.Tensor, scalars: Sequence[Sequence[float]], ns: Sequence[int],
+               dtype: Any) -> List[bytes]:
+        return [self._codes.frame(piece, numbers, n, dtype)
+                for piece, numbers, n in zip(_on_host(made).split([self.size(n) for n in ns]), scalars, ns)]
+
+
+def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy, in memory that a GPU reaches without another copy."""
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+    return host.copy_(tensor)
 
 
 def quantizer_for(codec: str, device: torch.device) -> Union[Quantizer, Codes, Selector, None]:
