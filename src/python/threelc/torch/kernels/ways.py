@@ -2,19 +2,19 @@
 """How tensors on a device become frames, whatever the codec: what is measured of them, scalars, bytes, frames."""
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, List, Optional, Sequence, Union
+from functools import lru_cache, partial
+from typing import Any, Callable, List, Optional, Sequence, Union
 
 import torch
 
 from ...codec_strings import stages_of
 from ...quartic import block_count, compress_payload, compress_quartic, quartic_bytes
+from . import golomb, zerorun
 from .choice import sweeps_for
 from .code_choice import code_sweeps_for, encode
 from .codes import Codes, Words
 from .quantizer import Quantizer
 from .selector import Selector
-from .zerorun import shrunk, zero_runs_for
 
 
 class TernaryWay:
@@ -24,8 +24,12 @@ class TernaryWay:
         """dtype: of the gradients."""
         self._quantizer = quantizer
         self._sweeps = sweeps_for(device, dtype)
-        is_shrunk = not quantizer.block and stages_of(quantizer.codec) == ("quartic", "zerorun")
-        self._runs = zero_runs_for(device) if is_shrunk else None
+        stages = () if quantizer.block else stages_of(quantizer.codec)
+        self._payloads: Optional[Callable[..., Sequence[torch.Tensor]]] = None  # if the device makes them
+        if stages == ("quartic", "zerorun"):
+            self._payloads = partial(zerorun.payloads, zerorun.zero_runs_for(device))
+        elif stages == ("golomb",):
+            self._payloads = partial(golomb.payloads, golomb.codes_for(device))
         self.measured_dtype = torch.float32
 
     def measured(self, n: int) -> int:
@@ -53,15 +57,14 @@ class TernaryWay:
 
     def frames(self, made: torch.Tensor, scalars: Sequence[Sequence[float]], ns: Sequence[int],
                dtype: Any) -> List[bytes]:
-        """made: the bytes of some tensors, one after the other. scalars, ns: of each. dtype: of the gradients. What the
-        device does not shrink comes to the host as quartic bytes."""
-        codec, sizes = self._quantizer.codec, tuple(map(self.size, ns))
-        if self._runs is None:
+        """made: the bytes of some tensors, one after the other. scalars, ns: of each. dtype: of the gradients."""
+        codec = self._quantizer.codec
+        if self._payloads is None:
+            pieces = _on_host(made).split([self.size(n) for n in ns])
             return [compress_quartic(piece, scales, n, codec, dtype=dtype)
-                    for piece, scales, n in zip(_on_host(made).split(sizes), scalars, ns)]
-        coded, lengths = shrunk(self._runs, made, sizes)
-        return [compress_payload(piece, n, codec, scales, dtype=dtype)
-                for piece, scales, n in zip(_on_host(coded).split(lengths), scalars, ns)]
+                    for piece, scales, n in zip(pieces, scalars, ns)]
+        return [compress_payload(payload, n, codec, scales, dtype=dtype)
+                for payload, scales, n in zip(self._payloads(made, tuple(ns), _on_host), scalars, ns)]
 
 
 class CodesWay:

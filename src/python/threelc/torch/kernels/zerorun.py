@@ -4,7 +4,7 @@ make the bytes of the C library there."""
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Callable, List, NamedTuple, Tuple
+from typing import Callable, List, NamedTuple, Sequence, Tuple
 
 import torch
 
@@ -35,23 +35,26 @@ def zero_runs_for(device: torch.device) -> ZeroRuns:
     return tried(device, "quartic bytes", load, lambda runs: same_bytes(runs, device), OPERATIONS)
 
 
-def shrunk(runs: ZeroRuns, quartic: torch.Tensor, sizes: Tuple[int, ...]) -> Tuple[torch.Tensor, List[int]]:
-    """The zero-run bytes of all pieces of quartic bytes on a device, and how many each has. The host waits once to know
-    it."""
-    coded, ends = runs.shrink(quartic, sizes)
+def payloads(runs: ZeroRuns, quartic: torch.Tensor, ns: Tuple[int, ...],
+             to_host: Callable[[torch.Tensor], torch.Tensor]) -> Sequence[torch.Tensor]:
+    """Of pieces of quartic bytes on a device, each of so many symbols. The host waits once to know how long they are.
+    to_host: makes a copy there."""
+    coded, ends = runs.shrink(quartic, tuple(-(-n // 5) for n in ns))
     borders = [0, *ends.tolist()]
-    return coded[:borders[-1]], [end - begin for begin, end in zip(borders, borders[1:])]
+    found: Sequence[torch.Tensor] = to_host(coded[:borders[-1]]).split(
+        [end - begin for begin, end in zip(borders, borders[1:])])
+    return found
 
 
 def same_bytes(runs: ZeroRuns, device: torch.device) -> bool:
     """Whether payloads are those of the C library, and expand to what they are made of."""
     pieces = _pieces()
-    sizes, quartic = tuple(map(len, pieces)), torch.cat(pieces).to(device)
-    coded, lengths = shrunk(runs, quartic, sizes)
+    ns, quartic = tuple(5 * len(piece) for piece in pieces), torch.cat(pieces).to(device)
+    made = payloads(runs, quartic, ns, torch.Tensor.cpu)
     expanded = torch.empty_like(quartic)
-    runs.expand(coded, expanded)
-    return torch.equal(expanded, quartic) and [piece.tolist() for piece in coded.cpu().split(lengths)] == [
-        list(payload_of(compress_quartic(piece, [1.0], 5 * len(piece)))) for piece in pieces]
+    runs.expand(torch.cat([*made]).to(device), expanded)
+    return torch.equal(expanded, quartic) and [payload.tolist() for payload in made] == [
+        list(payload_of(compress_quartic(piece, [1.0], n))) for piece, n in zip(pieces, ns)]
 
 
 def payload_of(frame: bytes) -> memoryview:

@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: MIT
+"""Golomb codes of 3-value symbols on a device: they cross the bus, not the quartic bytes, unless these are not more.
+Triton's kernels make them, if they make the bytes of the C library there."""
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Callable, List, Tuple
+
+import torch
+
+from ...quartic import compress_quartic
+from . import _golomb_torch
+from ._golomb_torch import parameter
+from .tried import tried
+from .zerorun import payload_of
+
+GolombCodes = Callable[[torch.Tensor, Tuple[int, ...]], Tuple[torch.Tensor, torch.Tensor]]
+"""As _golomb_torch.py describes it."""
+
+
+@lru_cache(maxsize=None)
+def codes_for(device: torch.device) -> GolombCodes:
+    """Compiles Triton's kernels and checks them at the first call for a device. If they cannot be used though Triton is
+    there, a warning says so."""
+    def load() -> GolombCodes:
+        from . import _golomb_triton  # imports triton
+        return _golomb_triton.codes
+
+    return tried(device, "3-value symbols", load, lambda codes: same_bytes(codes, device), _golomb_torch.codes)
+
+
+def payloads(codes: GolombCodes, quartic: torch.Tensor, ns: Tuple[int, ...],
+             to_host: Callable[[torch.Tensor], torch.Tensor]) -> List[torch.Tensor]:
+    """As those of zerorun.py."""
+    coded, found = codes(quartic, ns)
+    heads, parts = [], []
+    sizes = [-(-n // 5) for n in ns]
+    for n, (k, bits), *piece in zip(ns, found.tolist(), quartic.split(sizes), coded.split(sizes)):
+        head = bytearray(_varint(k) + bytes([parameter(k, n)]))
+        size = -(-bits // 8)
+        is_shorter = len(head) + size < len(piece[0])
+        heads.append((head, bits % 8) if is_shorter else (bytearray(), 0))
+        parts.append(piece[1][:size] if is_shorter else piece[0])
+    host = to_host(torch.cat([quartic[:0], *parts])).split(list(map(len, parts)))
+    made = []
+    for (head, bits), part in zip(heads, host):
+        if bits:
+            part[-1] &= -1 << 8 - bits & 255
+        made.append(torch.cat([torch.frombuffer(head, dtype=torch.uint8), part]) if head else part)
+    return made
+
+
+def _varint(number: int) -> bytes:
+    """LEB128."""
+    found = b""
+    while number > 127:
+        found += bytes([number & 127 | 128])
+        number >>= 7
+    return found + bytes([number])
+
+
+def same_bytes(codes: GolombCodes, device: torch.device) -> bool:
+    """Whether payloads are those of the C library."""
+    pieces, ns = zip(*_pieces())
+    made = payloads(codes, torch.cat(pieces).to(device), ns, torch.Tensor.cpu)
+    return [piece.tolist() for piece in made] == [
+        list(payload_of(compress_quartic(piece, [1.0], n, "3lc-golomb"))) for piece, n in zip(pieces, ns)]
+
+
+def _pieces() -> List[Tuple[torch.Tensor, int]]:
+    """Quartic bytes, and how many symbols they have: many that are not 0, few, and none; a long distance; and such that
+    need more bytes as codes."""
+    generator = torch.Generator().manual_seed(1)
+    found = []
+    for n, share, first in ((3001, 0.01, 0), (5, 1, 0), (400, 1, 0), (5503, 0.15, 0), (1500, 0.3, 1100), (1200, 0.0, 0)):
+        symbols = torch.randint(0, 2, (n,), generator=generator, dtype=torch.uint8) * 2
+        symbols[torch.rand(n, generator=generator) >= share] = 1
+        symbols[:first] = 1
+        digits = torch.zeros(5 * -(-n // 5), dtype=torch.uint8)
+        digits[:n] = symbols
+        found.append(((digits.view(5, -1) * torch.tensor([[81], [27], [9], [3], [1]], dtype=torch.uint8)).sum(
+            0, dtype=torch.uint8), n))
+    return found
