@@ -20,7 +20,7 @@ from ._golomb_torch import parameter
 from ._tiles import Tiles, tiles_of
 from ._zerorun_triton import larger
 
-TILE = 1024  # symbols of a program
+TILE = 2048  # symbols of a program
 
 
 @triton.jit

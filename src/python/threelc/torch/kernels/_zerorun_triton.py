@@ -15,7 +15,7 @@ import triton.language as tl
 
 from ._tiles import tiles_of
 
-TILE = 1024  # bytes of a program
+TILE = 2048  # bytes of a program
 
 
 @triton.jit

@@ -65,7 +65,7 @@ def payload_of(frame: bytes) -> memoryview:
 def _pieces() -> List[torch.Tensor]:
     """With runs of all lengths, some of which cross the borders of programs, or pieces. Two of them are one run."""
     generator = torch.Generator().manual_seed(1)
-    zeros = torch.full((1500,), _zerorun_torch.ZERO, dtype=torch.uint8)
-    drawn = torch.randint(0, 243, (1500,), generator=generator, dtype=torch.uint8)
-    often, seldom = (torch.rand(1500, generator=generator) < share for share in (0.8, 0.02))
-    return [torch.where(often, zeros, drawn), zeros[:1], zeros[:1037], torch.where(seldom, drawn, zeros)]
+    zeros = torch.full((2500,), _zerorun_torch.ZERO, dtype=torch.uint8)
+    drawn = torch.randint(0, 243, (2500,), generator=generator, dtype=torch.uint8)
+    often, seldom = (torch.rand(2500, generator=generator) < share for share in (0.8, 0.02))
+    return [torch.where(often, zeros, drawn), zeros[:1], zeros[:2061], torch.where(seldom, drawn, zeros)]
