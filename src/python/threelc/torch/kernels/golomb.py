@@ -16,6 +16,7 @@ from .zerorun import payload_of
 
 GolombCodes = Callable[[torch.Tensor, Tuple[int, ...]], Tuple[torch.Tensor, torch.Tensor]]
 """As _golomb_torch.py describes it."""
+OPERATIONS: GolombCodes = _golomb_torch.codes
 
 
 @lru_cache(maxsize=None)
@@ -26,28 +27,28 @@ def codes_for(device: torch.device) -> GolombCodes:
         from . import _golomb_triton  # imports triton
         return _golomb_triton.codes
 
-    return tried(device, "3-value symbols", load, lambda codes: same_bytes(codes, device), _golomb_torch.codes)
+    return tried(device, "3-value symbols", load, lambda codes: same_bytes(codes, device), OPERATIONS)
 
 
 def payloads(codes: GolombCodes, quartic: torch.Tensor, ns: Tuple[int, ...],
              to_host: Callable[[torch.Tensor], torch.Tensor]) -> List[torch.Tensor]:
     """As those of zerorun.py."""
     coded, found = codes(quartic, ns)
-    heads, parts = [], []
-    sizes = [-(-n // 5) for n in ns]
-    for n, (k, bits), *piece in zip(ns, found.tolist(), quartic.split(sizes), coded.split(sizes)):
-        head = bytearray(_varint(k) + bytes([parameter(k, n)]))
-        size = -(-bits // 8)
-        is_shorter = len(head) + size < len(piece[0])
-        heads.append((head, bits % 8) if is_shorter else (bytearray(), 0))
-        parts.append(piece[1][:size] if is_shorter else piece[0])
-    host = to_host(torch.cat([quartic[:0], *parts])).split(list(map(len, parts)))
-    made = []
-    for (head, bits), part in zip(heads, host):
-        if bits:
-            part[-1] &= -1 << 8 - bits & 255
-        made.append(torch.cat([torch.frombuffer(head, dtype=torch.uint8), part]) if head else part)
-    return made
+    sizes, heads, parts = [-(-n // 5) for n in ns], [], []
+    for n, (k, bits), plain, codes_of_it in zip(ns, found.tolist(), quartic.split(sizes), coded.split(sizes)):
+        head, size = _varint(k) + bytes([parameter(k, n)]), -(-bits // 8)
+        is_shorter = len(head) + size < len(plain)
+        heads.append((head, bits % 8) if is_shorter else (b"", 0))
+        parts.append(codes_of_it[:size] if is_shorter else plain)
+    made = to_host(torch.cat([quartic[:0], *parts])).split(list(map(len, parts)))
+    return [_whole(*head, part) for head, part in zip(heads, made)]
+
+
+def _whole(head: bytes, bits: int, codes: torch.Tensor) -> torch.Tensor:
+    """A payload. bits: of the last byte, those after which there are none; 0: all are codes."""
+    if bits:
+        codes[-1] &= -1 << 8 - bits & 255
+    return torch.cat([torch.frombuffer(bytearray(head), dtype=torch.uint8), codes]) if head else codes
 
 
 def _varint(number: int) -> bytes:
@@ -68,8 +69,7 @@ def same_bytes(codes: GolombCodes, device: torch.device) -> bool:
 
 
 def _pieces() -> List[Tuple[torch.Tensor, int]]:
-    """Quartic bytes, and how many symbols they have: many that are not 0, few, and none; a long distance; and such that
-    need more bytes as codes."""
+    """Quartic bytes, and how many symbols they have: many of them 0, few, all and none; and a long distance."""
     generator = torch.Generator().manual_seed(1)
     found = []
     for n, share, first in ((3001, 0.01, 0), (1, 0, 0), (400, 1, 0), (11003, 0.1, 0), (1500, 0.3, 1100)):
