@@ -11,7 +11,7 @@ from kernel_tools import CPU, HERE, Traffic, chosen, compiled, mutant  # before 
 
 import threelc
 from threelc.codec_strings import stages_of
-from threelc.torch.kernels import _golomb_torch, golomb, usable, ways, zerorun
+from threelc.torch.kernels import _golomb_torch, choice, golomb, tried, usable, ways, zerorun
 from threelc.torch.kernels.quantizer import Quantizer
 
 if HERE:
@@ -24,7 +24,7 @@ WRONG = {  # what a device may do, as changes of the source
     "takes runs for shorter": ("zerorun", "-1 - carry", "-1"),
     "has longer runs": ("zerorun", "before)) % 14", "before)) % 15"),
     "looks beyond pieces": ("zerorun", "is_zero | (i >= size)", "is_zero"),
-    "ends runs at tiles": ("zerorun", "mask=at + 1 < end", "mask=i + 1 < TILE"),
+    "ends runs at tiles": ("zerorun", "mask=at + 1 < end", "mask=(at + 1 < end) & (i + 1 < TILE)"),
     "expands to less": ("zerorun", "byte - 241)", "byte - 242)"),
     "cannot compile": ("zerorun", "tl.cumsum(is_coded.to(tl.int32), 0)", "is_coded.cumulated()"),
     "takes distances for shorter": ("golomb", CARRY, "-1"),
@@ -33,6 +33,12 @@ WRONG = {  # what a device may do, as changes of the source
     "writes what has no room": ("golomb", "is_sent & (end <= ", "is_sent & (end != "),
     "swaps streams": ("golomb", "byte // place % 3", "byte // (81 // place) % 3"),
 }
+
+
+def forget():
+    """How kernels did when they were tried."""
+    for sweeps in choice.sweeps_for, zerorun.zero_runs_for, golomb.codes_for:
+        sweeps.cache_clear()
 
 
 class Stages(unittest.TestCase):
@@ -48,7 +54,10 @@ class Stages(unittest.TestCase):
         gradients = [torch.randn(n) * (torch.rand(n) < share) for n, share in zip(ns, (0.1, 1, 1, 1, 0))]
         for codec in ("3lc", "3lc-golomb:s=1.5", "ternary:block=100+quartic+zerorun", "ternary:block=99+golomb",
                       "ternary+quartic"):
-            way, made, scalars = ways.TernaryWay(Quantizer.of(codec), CPU, torch.float32), [], []
+            with mock.patch.object(tried, "runs_triton", lambda device: False):
+                forget()
+                way, made, scalars = ways.TernaryWay(Quantizer.of(codec), CPU, torch.float32), [], []
+                forget()
             for gradient in gradients:
                 found = torch.zeros(way.measured(len(gradient)))
                 residual = torch.zeros_like(gradient)
@@ -78,11 +87,11 @@ class Kernels(unittest.TestCase):
         """Some; kernels.py takes all."""
         records = kernels_lossless.golden()
         self.assertGreater(len(records), 200)
-        for record in records[::29]:
+        for record in records[::37]:
             kernels_lossless.replay(record)
 
     def test_random_symbols(self):
-        for codec, count in zip(kernels_lossless.CODECS, (8, 3)):
+        for codec, count in zip(kernels_lossless.CODECS, (6, 2)):
             for seed in range(count):
                 kernels_lossless.trial(codec, seed)
 
@@ -130,7 +139,7 @@ class Kernels(unittest.TestCase):
 
     def test_sweeps(self):
         """How many bytes go over the memory of the device; its caches hold what two loads of a sweep share."""
-        n = 1 << 18
+        n = 1 << 16
         torch.manual_seed(2)
         for codec, share, loaded, module, kept, way, operations in (
                 ("3lc", 0.05, 0.8, _zerorun_triton, "_count _shrink", _zerorun_triton.shrink,
@@ -187,18 +196,19 @@ class Compiled(unittest.TestCase):
     PROGRAM = """
 from threelc.torch.kernels import _golomb_triton as golomb, _zerorun_triton as runs
 types = {**dict.fromkeys(("quartic", "coded"), "*u8"), **dict.fromkeys(
-    ("firsts", "ends", "starts", "tiles", "parameters", "words"), "*i64"), "carries": "*i32", "found": "*i32"}
-for kernel in runs._count, runs._shrink, runs._measure, runs._expand:
-    made(kernel, {**types, "n": "i64"}, {"TILE": runs.TILE})
-types.update(carries="*i64")
-for kernel, found in (golomb._count, "*i32"), (golomb._measure, "*i64"), (golomb._write, "*i32"):
-    made(kernel, {**types, "found": found}, {"TILE": golomb.TILE})
+    ("firsts", "ends", "starts", "tiles", "parameters", "words"), "*i64"), "carries": "*i32", "found": "*i32", "n": "i64"}
+tile = {"TILE": 256}
+made(runs._count, types, tile)
+made(runs._shrink, types, tile)
+made(runs._expand, types, tile)
+made(golomb._count, types, tile)
+made(golomb._write, {**types, "carries": "*i64"}, tile)
 """
 
     def test_kernels(self):
         """For GPUs of NVIDIA and AMD. Words are changed as the memory has them."""
         made = compiled(self.PROGRAM)
-        self.assertEqual(made.count(".visible .entry"), 7)
+        self.assertEqual(made.count(".visible .entry"), 5)
         self.assertTrue(re.findall(r"red\S*\.and\.b64", made) and re.findall(r"global_atomic_and_x2", made))
 
 
