@@ -47,7 +47,8 @@ TEST(refusals)
     refused("3lc", bits, 2, one, TLC_ERR_CORRUPT, "is not what \"ternary+quartic+zerorun\" makes of 16 values");
     refused("3lc", bits, 1, one + 1, TLC_ERR_CORRUPT, "or negative");
     refused("3lc-golomb", NULL, 0, one, TLC_ERR_CORRUPT, "the payload of 0 bytes");
-    refused("3lc-golomb", codes, 4, one, TLC_ERR_CORRUPT, "the payload of 4 bytes"); /* quartic bytes, with no padding */
+    refused("3lc-golomb", codes, 4, one, TLC_ERR_CORRUPT,
+            "the payload of 4 bytes"); /* quartic bytes, with no padding */
     refused("topk:p=0.1+golomb", codes, 4, one, TLC_ERR_CORRUPT, "the payload of 4 bytes");
     refused("qsgd", NULL, 16, one, TLC_ERR_PARAM, "payload is NULL");
     refused("qsgd", codes, 16, NULL, TLC_ERR_PARAM, "scalars is NULL");

@@ -158,8 +158,9 @@ class Kernels(unittest.TestCase):
                 way(quartic, lengths)
             with Traffic() as traffic:
                 operations(quartic, lengths)
-            print(f"# {codec}: {loads:.2f} + {written / n:.2f} bytes a value, of tiles {(tiles.read + tiles.written) / n:.2f}"
-                  f"; torch operations {traffic.read / n:.1f} + {traffic.written / n:.1f}")
+            print(f"# {codec}: {loads:.2f} + {written / n:.2f} bytes a value, of tiles "
+                  f"{(tiles.read + tiles.written) / n:.2f}; torch operations {traffic.read / n:.1f} + "
+                  f"{traffic.written / n:.1f}")
 
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
@@ -196,7 +197,8 @@ class Compiled(unittest.TestCase):
     PROGRAM = """
 from threelc.torch.kernels import _golomb_triton as golomb, _zerorun_triton as runs
 types = {**dict.fromkeys(("quartic", "coded"), "*u8"), **dict.fromkeys(
-    ("firsts", "ends", "starts", "tiles", "parameters", "words"), "*i64"), "carries": "*i32", "found": "*i32", "n": "i64"}
+    ("firsts", "ends", "starts", "tiles", "parameters", "words"), "*i64"), "carries": "*i32", "found": "*i32",
+    "n": "i64"}
 tile = {"TILE": 256}
 made(runs._count, types, tile)
 made(runs._shrink, types, tile)

@@ -32,8 +32,8 @@ size_t block_of(const char *text)
 
 size_t header_scalars(const tlc_frame_info *info, const uint8_t *frame, float scalars[2])
 {
-    static const char *const forms[] = {"ternary", "stochastic-ternary", "sparse-binary", "int8", "qsgd",
-                                        "topk:bits=1", "onebit", "topk:bits=2"}; /* from onebit on: 2 */
+    static const char *const forms[] = {"ternary", "stochastic-ternary", "sparse-binary", "int8", "qsgd", "topk:bits=1",
+                                        "onebit",  "topk:bits=2"}; /* from onebit on: 2 */
     const uint8_t *end = frame + info->header_size;
     size_t count = 0;
 

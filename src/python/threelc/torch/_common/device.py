@@ -2,9 +2,9 @@
 """Quantization where the gradients are: 3-value symbols, the codes of natural, qsgd and onebit, and what topk and
 sparse-binary choose.
 
-Accumulation, quantization, residual and packing run there, and as quartic bytes (1.6 bits a value) or codes they come
-to the host, where frames are finished; of what is chosen positions and values do. Answers go back as such bytes, too,
-and are decoded there.
+Accumulation, quantization, residual and packing run there, without blocks zero-run and Golomb coding, too. As payloads,
+as quartic bytes (1.6 bits a value) or codes they come to the host, where frames are finished; of what is chosen
+positions and values do. Answers go back as such bytes, too, and are decoded there.
 """
 from __future__ import annotations
 
