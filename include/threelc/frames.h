@@ -47,16 +47,17 @@ TLC_API tlc_status tlc_decompress_quartic(const void *src, size_t len, size_t n,
                                           float *scales, size_t count, const tlc_decode_options *opt);
 
 /* The frame of a payload that was made elsewhere, as on a GPU: the one that tlc_compress makes, if it makes this
- * payload. codec: one that ends with its quantizer, such as natural, qsgd:bits=4, onebit:block=4096, topk. payload: len
- * bytes, as src/docs/format.md draws them, with blocks the table and all payloads: what follows header_size of
- * tlc_frame_info in a frame. scalars: those of an unblocked frame, 1 of int8 and qsgd (the largest magnitude), 2 of
- * onebit (the means), 0 to 2 of topk; of other codecs, and with blocks, it may be NULL. params: dtype is of the values
- * before; scratch is not used. The payload may be any bytes: it is checked as tlc_decompress does it.
+ * payload. codec: any; there is no default. payload: len bytes, as src/docs/format.md draws them, with blocks the table
+ * and all payloads: what follows header_size of tlc_frame_info in a frame. Unblocked ternary+golomb: quartic bytes, if
+ * these are not more than the codes would be; a payload of so many bytes is taken for them.
+ * scalars: those of an unblocked frame, 1 of 3-value symbols (M), int8 and qsgd (the largest magnitude), sparse-binary
+ * (the mean), 2 of onebit (the means), 0 to 2 of topk; of other codecs, and with blocks, it may be NULL. params: dtype
+ * is of the values before; scratch is not used. The payload may be any bytes: it is checked as tlc_decompress does it.
  * The other way round, tlc_inspect checks a frame and tells where its payload is; the scalars are the last bytes before
  * it, little-endian.
  * dst: cap bytes, as many as the frame has; tlc_codec_bound says enough. It must not overlap the payload, and is not
  * written if the call fails.
- * TLC_ERR_PARAM: a codec with stages after the quantizer. TLC_ERR_CORRUPT: a payload or scalars that no frame has. */
+ * TLC_ERR_PARAM: no codec. TLC_ERR_CORRUPT: a payload or scalars that no frame has. */
 TLC_API tlc_status tlc_compress_payload(const void *payload, size_t len, const float *scalars, size_t n,
                                         const tlc_quartic_params *params, void *dst, size_t cap, size_t *written);
 

@@ -9,7 +9,7 @@
 #include "../frames/formats.h"
 #include <threelc/frames.h>
 
-/* What a decoder will know of the codec. */
+/* What a decoder will know of the codec. A payload that is not smaller than the bytes of the fallback has these. */
 static tlc_status read_codec(tlc_frame *f, const char *text, tlc_text *w)
 {
     uint8_t ids[2];
@@ -18,12 +18,11 @@ static tlc_status read_codec(tlc_frame *f, const char *text, tlc_text *w)
 
     if (status)
         return status;
-    if (codec.packer)
-        return TLC_FAIL(w, TLC_ERR_PARAM, "codec \"%s\" has a stage after \"%s\", whose result is no payload", text,
-                        codec.quantizer->name);
     tlc_codec_ids(&codec, 0, ids);
     (void)tlc_codec_from_ids(&f->codec, &f->fallback, ids);
     f->codec.block = codec.block;
+    f->fallback = f->n && !codec.block && tlc_codec_has_fallback(&codec) &&
+                  f->payload_size >= tlc_quartic_size((size_t)f->n);
     return TLC_OK;
 }
 
@@ -81,6 +80,8 @@ tlc_status tlc_compress_payload(const void *payload, size_t len, const float *sc
     if (status)
         return status;
     size_t at = tlc_frame_write(dst, &f.codec, f.dtype, f.checksum, n, f.scalars);
+    if (f.fallback)
+        tlc_frame_mark_fallback(dst, &f.codec);
     if (len)
         memcpy((uint8_t *)dst + at, payload, len);
     at += len;

@@ -341,6 +341,7 @@ TEST(p5_stack_of_frames)
     params.codec = at.codec = "3lc";
     MEASURED(tlc_compress_quartic(quartic, N / 5, &scale, N, &params, frame, 4 * (size_t)N, &len), TLC_OK);
     MEASURED(tlc_decompress_quartic(frame, len, N, quartic, N / 5, &back, 1, NULL), TLC_OK);
+    MEASURED(tlc_compress_payload(quartic, N / 5, &scale, N, &params, frame, 4 * (size_t)N, &len), TLC_OK);
     params.codec = at.codec = "int8";
     MEASURED(tlc_compress_payload(quartic, N, &scale, N, &params, frame, 4 * (size_t)N, &len), TLC_OK);
     for (size_t i = 0; i < 2; i++) {

@@ -13,12 +13,17 @@ def counted():
     """Gives a function: how many frames were made of what a device quantized, and how many of 3-value symbols it
     decoded. cpu() makes copies, as of what is on a GPU."""
     made, push = [], device.PushedFrames._push_frames
+    decoded, decode = [], device.OnDevice._decode_quartic
 
     def pushed(self, gradients, frames, *rest):
         made.append(len(frames))
         return push(self, gradients, frames, *rest)
 
+    def put(self, answers, *rest):
+        decoded.append(len(answers))
+        decode(self, answers, *rest)
+
     with mock.patch.object(torch.Tensor, "cpu", torch.Tensor.clone), \
             mock.patch.object(device.PushedFrames, "_push_frames", pushed), \
-            mock.patch.object(device, "decompress_quartic", side_effect=device.decompress_quartic) as decompress:
-        yield lambda: (sum(made), decompress.call_count)
+            mock.patch.object(device.OnDevice, "_decode_quartic", put):
+        yield lambda: (sum(made), sum(decoded))

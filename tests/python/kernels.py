@@ -219,9 +219,10 @@ def main():
     parser.add_argument("seed", type=int, nargs="?", default=0)
     options = parser.parse_args()
     import kernels_codes  # these import this
+    import kernels_lossless
     import kernels_members
     for kernels, codecs in ((sys.modules[__name__], (*CODECS, RANDOM)), (kernels_codes, kernels_codes.CODECS),
-                            (kernels_members, kernels_members.CODECS)):
+                            (kernels_members, kernels_members.CODECS), (kernels_lossless, kernels_lossless.CODECS)):
         records_of_codecs = kernels.golden()
         for record in records_of_codecs:
             kernels.replay(record)

@@ -188,7 +188,8 @@ class Programs(unittest.TestCase):
         """The benchmark for GPUs: it compares all bytes, and prints a row for each sweep."""
         program = Path(__file__).resolve().parents[2] / "bench" / "experiments" / "torch" / "device.py"
         done = subprocess.run([sys.executable, program, "--device", "cpu", "--values", "5003", "--rounds", "1",
-                               "--models", "--codes", "qsgd", "--sparse", "topk", "sbc", "random-sparse"],
+                               "--models", "--codes", "qsgd", "--sparse", "topk", "sbc", "random-sparse", "--lossless",
+                               "3lc"],
                               check=True, capture_output=True, text=True)
         rows = [re.split("  +", line)[:3] for line in done.stdout.replace("bfloat16 ", "bfloat16  ").splitlines()[2:]]
         self.assertEqual(rows, [[dtype, *row] for dtype in ("float32", "bfloat16") for row in (
@@ -197,7 +198,8 @@ class Programs(unittest.TestCase):
             *((f"{codec} {sweep}", by) for codec, sweeps in (("qsgd", ("measure", "encode", "decode")),
                                                              *((codec, ("threshold", "counts", "all"))
                                                                for codec in ("topk", "sbc")),
-                                                             ("random-sparse", ("counts", "all")))
+                                                             ("random-sparse", ("counts", "all")),
+                                                             ("3lc", ("payload", "expand")))
               for by in ("triton", "operations") for sweep in sweeps))])
 
 

@@ -32,13 +32,14 @@ size_t block_of(const char *text)
 
 size_t header_scalars(const tlc_frame_info *info, const uint8_t *frame, float scalars[2])
 {
-    static const char *const forms[] = {"int8", "qsgd", "topk:bits=1", "onebit", "topk:bits=2"}; /* from 3 on: 2 */
+    static const char *const forms[] = {"ternary", "stochastic-ternary", "sparse-binary", "int8", "qsgd", "topk:bits=1",
+                                        "onebit",  "topk:bits=2"}; /* from onebit on: 2 */
     const uint8_t *end = frame + info->header_size;
     size_t count = 0;
 
     for (size_t i = 0; info->n && !info->block && i < COUNT(forms); i++)
         if (strncmp(info->codec, forms[i], strlen(forms[i])) == 0)
-            count = i < 3 ? 1 : 2;
+            count = i < 6 ? 1 : 2;
     for (size_t i = 0; i < count; i++) {
         const uint8_t *p = end - 4 * (count - i);
         scalars[i] = bits_float((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24);

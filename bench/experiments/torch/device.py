@@ -9,6 +9,7 @@ import argparse
 
 CODES = ("natural", "natural:bits=9", "int8", "qsgd", "qsgd:bits=4", "onebit")
 SPARSE = ("topk:p=0.05", "topk:p=0.01,select=exact", "sbc:p=0.01", "random-sparse:p=0.25")
+LOSSLESS = ("3lc", "3lc-golomb")
 MODELS = {"resnet50": (25_557_032, 161), "gpt2": (124_439_808, 148)}  # values, tensors
 
 
@@ -22,6 +23,8 @@ def options() -> argparse.ArgumentParser:
                        help="other codecs whose sweeps are measured")
     found.add_argument("--sparse", nargs="*", default=list(SPARSE),
                        help="of topk, sparse-binary or random-sparse, without blocks: the same")
+    found.add_argument("--lossless", nargs="*", choices=LOSSLESS, default=list(LOSSLESS),
+                       help="whose payloads are made of 3-value symbols, too")
     found.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS), help="whose steps are measured")
     return found
 
@@ -34,6 +37,7 @@ from typing import Any, Dict, List, Optional  # noqa: E402
 
 import torch  # noqa: E402
 
+from device_lossless import lossless_rows  # noqa: E402
 from device_rows import Clock, Table, require  # noqa: E402
 from device_sparse import sparse_rows  # noqa: E402
 import threelc  # noqa: E402
@@ -161,6 +165,8 @@ def main(o: Any) -> None:
             code_rows(table, codec)
         for codec in o.sparse:
             sparse_rows(table, codec)
+        for codec in o.lossless:
+            lossless_rows(table, codec)
     for model in o.models:
         step_row(o, device, model, clock)
 

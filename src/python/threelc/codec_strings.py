@@ -41,6 +41,16 @@ def quantizer_of(codec: str) -> Tuple[str, Mapping[str, str]]:
     return name, dict(text.split("=") for text in parameters.split(",")) if parameters else {}
 
 
+@lru_cache(maxsize=None)
+def stages_of(codec: str) -> Tuple[str, ...]:
+    """The names of a codec's stages after its quantizer."""
+    first, *rest = codec.split("+")
+    for entry in codecs():
+        if entry.name == first.partition(":")[0] and entry.stages is not None:
+            rest = entry.stages.split("+")[1:] + rest
+    return tuple(stage.partition(":")[0] for stage in rest)
+
+
 def codec_bound(codec: str, n: int, dtype: DTypeLike = "f32") -> int:
     """The largest frame of a codec for n values, in bytes, with a checksum: what a receiver needs."""
     check_codec(codec)

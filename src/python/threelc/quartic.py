@@ -57,9 +57,9 @@ def compress_payload(payload: Any, n: int, codec: str, scalars: Sequence[float] 
 
     payload:   as src/docs/format.md draws it, with blocks the table and all payloads; in a frame what follows
                header_size of inspect(). It is checked as decompress() does it: CorruptError.
-    codec:     that ends with its quantizer: "natural", "qsgd:bits=4", "onebit:block=4096", "topk:p=0.01" and so on.
-    scalars:   of an unblocked frame, the numbers before its payload: the largest magnitude of int8 and qsgd, the two
-               means of onebit, the magnitudes of topk.
+               An unblocked one of "3lc-golomb" with as many bytes as quartic ones, or more, is taken for these.
+    scalars:   of an unblocked frame, the numbers before its payload: what a 3-value symbol 1 decodes to, the largest
+               magnitude of int8 and qsgd, the mean of sparse-binary, the two of onebit, the magnitudes of topk.
     dtype:     of the values before.
     """
     check_codec(codec)

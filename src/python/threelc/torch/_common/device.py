@@ -2,13 +2,14 @@
 """Quantization where the gradients are: 3-value symbols, codes of natural, int8, qsgd and onebit, and what topk,
 sparse-binary and random-sparse choose.
 
-Accumulation, quantization, residual and packing run there, and as quartic bytes (1.6 bits a value) or codes they come
-to the host, where frames are finished; of what is chosen positions and values do. Answers go back as such bytes, too,
-and are decoded there.
+Accumulation, quantization, residual and packing run there, without blocks zero-run and Golomb coding, too. As payloads,
+as quartic bytes (1.6 bits a value) or codes they come to the host, where frames are finished; of what is chosen
+positions and values do. Answers go back as such bytes, too, and are decoded there.
 """
 from __future__ import annotations
 
 import math
+import struct
 from contextlib import contextmanager
 from ctypes import memmove
 from itertools import chain, islice
@@ -19,7 +20,7 @@ import torch
 from ... import exchange
 from ..._arrays import octets
 from ..._errors import Status, StepError
-from ...codec_strings import quantizer_of
+from ...codec_strings import quantizer_of, stages_of
 from ...frames import decompress, peek
 from ...quartic import decompress_quartic, quartic_bytes
 from ..kernels.choice import sweeps_for
@@ -29,8 +30,11 @@ from ..kernels import members
 from ..kernels.quantizer import Quantizer
 from ..kernels.selector import Selector
 from ..kernels.ways import quantizer_for, way_of
+from ..kernels.zerorun import zero_runs_for
 from .arguments import one_of
 from .runners import nothing
+
+_Answer = Tuple[Any, torch.Tensor, int]  # frame, where it goes, values of a block
 
 
 def check_quantize(quantize: str, momentum_correction: Optional[float]) -> None:
@@ -103,9 +107,8 @@ class PushedFrames:
         for part, tensors, scalar, piece in zip(ours, values, on_device.split(list(map(len, scalars))),
                                                 made.split(sizes)):
             way.encode(*tensors, scalar, Words(self._seeds[part], self._pushing.step), _part_of(rest, part), piece)
-        frames = {part: way.frame(piece, scalar, part[2], self._pushing.config.dtype)
-                  for part, piece, scalar in zip(ours, _pinned(made).split(sizes), scalars)}
-        return self._push_frames(gradients, frames, rest, *weight)
+        frames = way.frames(made, scalars, [n for _, _, n in ours], self._pushing.config.dtype)
+        return self._push_frames(gradients, dict(zip(ours, frames)), rest, *weight)
 
     def _push_chosen(self, selector: Selector, gradients: Sequence[torch.Tensor], *weight: float) -> Any:
         """The same where some values are chosen. The host waits once to know how many."""
@@ -221,14 +224,16 @@ class OnDevice(PushedFrames):
     def _decode(self, frames: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
         """frames: of all pulled parts; None: its step failed. Other owners may have other codecs: what has no kernels,
         the host decodes."""
-        answers = []  # frame, where it goes, values of a block
+        symbols: List[_Answer] = []
+        shrunk: List[_Answer] = []
         coded = []  # frame, where it goes, codec
         for (i, first, n), frame in zip(self._pulled, frames):
             if frame is None:
                 continue
             target, info = out[i].view(-1)[first:first + n], peek(frame)
             if quantizer_of(info.codec)[0] in ("ternary", "stochastic-ternary"):
-                answers.append((frame, target, info.block))
+                is_shrunk = n and not info.block and stages_of(info.codec) == ("quartic", "zerorun")
+                (shrunk if is_shrunk else symbols).append((frame, target, info.block))
                 continue
             codes = Codes.of(info.codec)
             if quantizer_of(info.codec)[0] in ("topk", "sparse-binary", "random-sparse"):
@@ -238,29 +243,53 @@ class OnDevice(PushedFrames):
             else:
                 coded.append((frame, target, codes))
         self._decode_codes(coded)
-        if not answers:
-            return
+        self._decode_shrunk(shrunk)
+        self._decode_symbols(symbols)
+
+    def _decode_symbols(self, answers: Sequence[_Answer]) -> None:
+        """The host makes quartic bytes of the frames."""
         sizes = [quartic_bytes(len(target), block) for _, target, block in answers]
-        host = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=self._device.type == "cuda")
+        host = self._room(sum(sizes))
         scales = [decompress_quartic(frame, len(target), piece)[1]
                   for (frame, target, _), piece in zip(answers, host.split(sizes))]
+        self._decode_quartic(answers, scales, host.to(self._device))
+
+    def _decode_shrunk(self, answers: Sequence[_Answer]) -> None:
+        """The device does."""
+        headers, payloads, _ = self._payloads([frame for frame, _, _ in answers])
+        quartic = torch.empty(sum(quartic_bytes(len(target), 0) for _, target, _ in answers), dtype=torch.uint8,
+                              device=self._device)
+        if answers:
+            zero_runs_for(self._device).expand(payloads, quartic)
+        self._decode_quartic(answers, [struct.unpack("<f", header[-4:]) for header in headers], quartic)
+
+    def _decode_quartic(self, answers: Sequence[_Answer], scales: Sequence[Sequence[float]],
+                        quartic: torch.Tensor) -> None:
+        """quartic: the bytes of all."""
         there = torch.tensor(list(chain(*scales)), dtype=torch.float32, device=self._device)
-        for (_, target, block), piece, scale in zip(answers, host.to(self._device).split(sizes),
-                                                    there.split([len(found) for found in scales])):
+        sizes = [quartic_bytes(len(target), block) for _, target, block in answers]
+        for (_, target, block), piece, scale in zip(answers, quartic.split(sizes), there.split(list(map(len, scales)))):
             sweeps_for(self._device, target.dtype).decode(piece, scale, block, target)
 
     def _decode_codes(self, answers: Sequence[Tuple[Any, torch.Tensor, Codes]]) -> None:
-        sizes = [codes.size(len(target)) for _, target, codes in answers]
-        host = torch.empty(sum(sizes), dtype=torch.uint8, pin_memory=self._device.type == "cuda")
-        headers = []
-        for (frame, _, _), piece in zip(answers, host.split(sizes)):
-            size = peek(frame).header_size
-            headers.append(bytes(frame[:size]))
-            memmove(piece.data_ptr(), octets(frame, "frame").address + size, len(piece))
-        for (_, target, codes), header, piece in zip(answers, headers, host.to(self._device).split(sizes)):
+        headers, payloads, sizes = self._payloads([frame for frame, _, _ in answers])
+        for (_, target, codes), header, piece in zip(answers, headers, payloads.split(sizes)):
             n = len(target)
             code_sweeps_for(self._device, target.dtype, codes.name).decode(
                 codes, codes.planes(piece, n), codes.read(piece, n, header), target)
+
+    def _payloads(self, frames: Sequence[Any]) -> Tuple[List[bytes], torch.Tensor, List[int]]:
+        """Headers of frames; their payloads, one after the other, on the device; and the sizes of these."""
+        heads = [peek(frame).header_size for frame in frames]
+        sizes = [len(frame) - head for frame, head in zip(frames, heads)]
+        host = self._room(sum(sizes))
+        for frame, head, piece in zip(frames, heads, host.split(sizes)):
+            memmove(piece.data_ptr(), octets(frame, "frame").address + head, len(piece))
+        return [bytes(frame[:head]) for frame, head in zip(frames, heads)], host.to(self._device), sizes
+
+    def _room(self, size: int) -> torch.Tensor:
+        """Bytes on the host that the device reaches without another copy."""
+        return torch.empty(size, dtype=torch.uint8, pin_memory=self._device.type == "cuda")
 
 
 def _part_of(tensors: Dict[int, torch.Tensor], part: Tuple[int, int, int]) -> Optional[torch.Tensor]:
@@ -271,9 +300,3 @@ def _part_of(tensors: Dict[int, torch.Tensor], part: Tuple[int, int, int]) -> Op
 def _gradient_of(gradients: Sequence[torch.Tensor], part: Tuple[int, int, int]) -> torch.Tensor:
     tensor, first, n = part
     return gradients[tensor].view(-1)[first:first + n]
-
-
-def _pinned(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy on the host, in memory that a GPU reaches without another copy."""
-    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
-    return host.copy_(tensor)

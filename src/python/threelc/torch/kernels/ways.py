@@ -2,12 +2,14 @@
 """How tensors on a device become frames, whatever the codec: what is measured of them, scalars, bytes, frames."""
 from __future__ import annotations
 
-from functools import lru_cache
-from typing import Any, List, Optional, Sequence, Union
+from functools import lru_cache, partial
+from typing import Any, Callable, List, Optional, Sequence, Union
 
 import torch
 
-from ...quartic import block_count, compress_quartic, quartic_bytes
+from ...codec_strings import stages_of
+from ...quartic import block_count, compress_payload, compress_quartic, quartic_bytes
+from . import golomb, zerorun
 from .choice import sweeps_for
 from .code_choice import code_sweeps_for, encode
 from .codes import Codes, Words
@@ -22,6 +24,12 @@ class TernaryWay:
         """dtype: of the gradients."""
         self._quantizer = quantizer
         self._sweeps = sweeps_for(device, dtype)
+        stages = () if quantizer.block else stages_of(quantizer.codec)
+        self._payloads: Optional[Callable[..., Sequence[torch.Tensor]]] = None  # if the device makes them
+        if stages == ("quartic", "zerorun"):
+            self._payloads = partial(zerorun.payloads, zerorun.zero_runs_for(device))
+        elif stages == ("golomb",):
+            self._payloads = partial(golomb.payloads, golomb.codes_for(device))
         self.measured_dtype = torch.float32
 
     def measured(self, n: int) -> int:
@@ -47,9 +55,16 @@ class TernaryWay:
         assert residual is not None and rest is not None  # these codecs keep one
         self._sweeps.quantize(residual, gradient, self._quantizer.block, scalars, rest, made)
 
-    def frame(self, made: torch.Tensor, scalars: Sequence[float], n: int, dtype: Any) -> bytes:
-        """made: the bytes, on the host. dtype: of the gradients."""
-        return compress_quartic(made, scalars, n, self._quantizer.codec, dtype=dtype)
+    def frames(self, made: torch.Tensor, scalars: Sequence[Sequence[float]], ns: Sequence[int],
+               dtype: Any) -> List[bytes]:
+        """made: the bytes of some tensors, one after the other. scalars, ns: of each. dtype: of the gradients."""
+        codec = self._quantizer.codec
+        if self._payloads is None:
+            pieces = _on_host(made).split([self.size(n) for n in ns])
+            return [compress_quartic(piece, scales, n, codec, dtype=dtype)
+                    for piece, scales, n in zip(pieces, scalars, ns)]
+        return [compress_payload(payload, n, codec, scales, dtype=dtype)
+                for payload, scales, n in zip(self._payloads(made, tuple(ns), _on_host), scalars, ns)]
 
 
 class CodesWay:
@@ -59,7 +74,7 @@ class CodesWay:
         self._codes = codes
         self._sweeps = code_sweeps_for(device, dtype, codes.name)
         self.measured_dtype, self.measured = codes.measured_dtype, codes.measured
-        self.scalars, self.size, self.frame = codes.scalars, codes.size, codes.frame
+        self.scalars, self.size = codes.scalars, codes.size
 
     def measure(self, residual: Optional[torch.Tensor], gradient: torch.Tensor, found: torch.Tensor) -> None:
         self._sweeps.measure(self._codes, residual, gradient, found)
@@ -67,6 +82,17 @@ class CodesWay:
     def encode(self, residual: Optional[torch.Tensor], gradient: torch.Tensor, scalars: torch.Tensor, words: Words,
                rest: Optional[torch.Tensor], made: torch.Tensor) -> None:
         encode(self._sweeps, self._codes, residual, gradient, scalars, words, rest, made)
+
+    def frames(self, made: torch.Tensor, scalars: Sequence[Sequence[float]], ns: Sequence[int],
+               dtype: Any) -> List[bytes]:
+        return [self._codes.frame(piece, numbers, n, dtype)
+                for piece, numbers, n in zip(_on_host(made).split([self.size(n) for n in ns]), scalars, ns)]
+
+
+def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+    """A copy, in memory that a GPU reaches without another copy."""
+    host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
+    return host.copy_(tensor)
 
 
 def quantizer_for(codec: str, device: torch.device) -> Union[Quantizer, Codes, Selector, None]:

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT
+"""Zero-run and Golomb coding by Triton's kernels in Triton's interpreter, beside torch operations: some of what
+kernels.py tries, what they read and write, what becomes of kernels that are wrong, and what is compiled for GPUs."""
+import re
+import unittest
+from unittest import mock
+
+import torch
+
+from kernel_tools import CPU, HERE, Traffic, chosen, compiled, mutant  # before others import triton
+
+import threelc
+from threelc.codec_strings import stages_of
+from threelc.torch.kernels import _golomb_torch, choice, golomb, tried, usable, ways, zerorun
+from threelc.torch.kernels.quantizer import Quantizer
+
+if HERE:
+    import kernels
+    import kernels_lossless
+    from threelc.torch.kernels import _golomb_triton, _zerorun_triton
+
+CARRY = "-1 - tl.load(carries + tl.program_id(0))"
+WRONG = {  # what a device may do, as changes of the source
+    "takes runs for shorter": ("zerorun", "-1 - carry", "-1"),
+    "has longer runs": ("zerorun", "before)) % 14", "before)) % 15"),
+    "looks beyond pieces": ("zerorun", "is_zero | (i >= size)", "is_zero"),
+    "ends runs at tiles": ("zerorun", "mask=at + 1 < end", "mask=(at + 1 < end) & (i + 1 < TILE)"),
+    "expands to less": ("zerorun", "byte - 241)", "byte - 242)"),
+    "cannot compile": ("zerorun", "tl.cumsum(is_coded.to(tl.int32), 0)", "is_coded.cumulated()"),
+    "takes distances for shorter": ("golomb", CARRY, "-1"),
+    "has words in another order": ("golomb", "_swapped(cleared >> shift)", "(cleared >> shift)"),
+    "shifts by too much": ("golomb", "cleared << 1 << (63 - shift)", "cleared << (63 - shift)"),
+    "writes what has no room": ("golomb", "is_sent & (end <= ", "is_sent & (end != "),
+    "swaps streams": ("golomb", "byte // place % 3", "byte // (81 // place) % 3"),
+}
+
+
+def forget():
+    """How kernels did when they were tried."""
+    for sweeps in choice.sweeps_for, zerorun.zero_runs_for, golomb.codes_for:
+        sweeps.cache_clear()
+
+
+class Stages(unittest.TestCase):
+    def test_names(self):
+        for codec, stages in (("3lc:s=1.5", ("quartic", "zerorun")), ("3lc-golomb", ("golomb",)), ("natural", ()),
+                              ("ternary:block=5+quartic", ("quartic",)), ("sbc:p=0.1", ("golomb",))):
+            self.assertEqual(stages_of(codec), stages)
+
+    def test_frames(self):
+        """Of several tensors at once: the coded bytes come to the host, or quartic ones if codecs have blocks."""
+        torch.manual_seed(5)
+        ns = (3001, 1, 700, 0, 1024)
+        gradients = [torch.randn(n) * (torch.rand(n) < share) for n, share in zip(ns, (0.1, 1, 1, 1, 0))]
+        for codec in ("3lc", "3lc-golomb:s=1.5", "ternary:block=100+quartic+zerorun", "ternary:block=99+golomb",
+                      "ternary+quartic"):
+            with mock.patch.object(tried, "runs_triton", lambda device: False):
+                forget()
+                way, made, scalars = ways.TernaryWay(Quantizer.of(codec), CPU, torch.float32), [], []
+                forget()
+            for gradient in gradients:
+                found = torch.zeros(way.measured(len(gradient)))
+                residual = torch.zeros_like(gradient)
+                way.measure(residual, gradient, found)
+                scalars.append(way.scalars(found.tolist(), len(gradient)))
+                made.append(torch.empty(way.size(len(gradient)), dtype=torch.uint8))
+                way.encode(residual, gradient, torch.tensor(scalars[-1]), None, residual.clone(), made[-1])
+            with mock.patch.object(ways, "_on_host", mock.Mock(side_effect=torch.Tensor.clone)) as copies:
+                frames = way.frames(torch.cat(made), [each if n else [] for n, each in zip(ns, scalars)], ns, "f32")
+            self.assertEqual(frames, [threelc.Context(len(x), codec).compress(x) for x in gradients], codec)
+            copied, = copies.call_args.args
+            is_less = len(copied) < sum(map(len, made))
+            self.assertEqual(is_less, "block" not in codec and codec != "ternary+quartic", codec)
+
+    def test_parameters(self):
+        """They are found from how many symbols are not 0 without floats."""
+        if HERE:
+            for n in (1, 2, 7, 1000, 5003):
+                least = _golomb_triton._least(n)
+                for k in (*range(1, min(n, 1000) + 1), n):
+                    self.assertEqual(sum(k < each for each in least), _golomb_torch.parameter(k, n), (k, n))
+
+
+@unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
+class Kernels(unittest.TestCase):
+    def test_golden_vectors(self):
+        """Some; kernels.py takes all."""
+        records = kernels_lossless.golden()
+        self.assertGreater(len(records), 200)
+        for record in records[::37]:
+            kernels_lossless.replay(record)
+
+    def test_random_symbols(self):
+        for codec, count in zip(kernels_lossless.CODECS, (6, 2)):
+            for seed in range(count):
+                kernels_lossless.trial(codec, seed)
+
+    def test_runs(self):
+        """Of all lengths, that end at, before and after the border of a tile, and of a piece; and over several."""
+        tile = _zerorun_triton.TILE
+        for first, last in ((tile - 31, tile - 1), (tile - 14, tile + 15), (tile - 1, tile + 14), (tile, tile + 1),
+                            (3, 3 * tile + 5), (0, 2 * tile)):
+            quartic = torch.arange(3 * tile + 10).remainder(120).to(torch.uint8)
+            quartic[first:last] = 121
+            pieces = [(piece, 5 * len(piece)) for piece in quartic.split([tile + 15, 2 * tile - 5])]
+            kernels_lossless.compare("3lc", pieces)
+            kernels_lossless.compare("3lc", [(quartic, 5 * len(quartic))])
+        runs = torch.cat([torch.tensor([121] * length + [7], dtype=torch.uint8) for length in range(45)])
+        kernels_lossless.compare("3lc", [(runs, 5 * len(runs))])
+
+    def test_long_codes(self):
+        """A distance that has more ones than words, and symbols about the borders of tiles and streams."""
+        n = 5 * (_golomb_triton.TILE + 2)
+        size = n // 5
+        symbols = torch.ones(n, dtype=torch.uint8)
+        symbols[3 * size:3 * size + 900] = 2  # so many that the parameter is small
+        for at in (0, size - 1, size, size + _golomb_triton.TILE - 1, 2 * size - 2, n - 1):
+            symbols[at] = 0
+        kernels_lossless.compare("3lc-golomb", [kernels_lossless.quartic_of(symbols)])
+
+    def test_more_bytes_than_an_int_counts(self):
+        """A tile of a tensor that is there on paper: its other pages are never touched."""
+        first, tile = 2**31 + 5, _zerorun_triton.TILE
+        quartic, coded = (torch.empty(first + 20, dtype=torch.uint8) for _ in range(2))
+        quartic[first:] = 121
+        quartic[first] = 5
+        at, end = torch.tensor([first]), torch.tensor([first + 15])
+        _zerorun_triton._shrink[1,](quartic, at, end, torch.zeros(1, dtype=torch.int32), at + 3, coded, TILE=tile)
+        self.assertEqual(coded[first + 3:first + 5].tolist(), [5, 255])
+        _zerorun_triton._expand[1,](coded[first + 3:], at + 1, quartic, 1, TILE=tile)
+        self.assertEqual(quartic[first:first + 3].tolist(), [5, 5, 121])
+        coded[-8:], words = 255, torch.empty(2**28 + 2, dtype=torch.int64)
+        words[-2:] = -1
+        facts, one = torch.tensor([[first, 81, 15]]), torch.ones(1, dtype=torch.int64)
+        _golomb_triton._write[1,](quartic, facts, one * 2**33, one * 34, at * 0 + 2**34 + 1, at * 0 + 2**34 + 128,
+                                  words, TILE=_golomb_triton.TILE)  # the digits of the first two bytes are 0
+        code = "1" + "0" + f"{2**33:034b}" + "1" + "0" + f"{0:034b}" + "1"
+        self.assertEqual(bytes(words[-2:].view(torch.uint8).tolist()), int(code.ljust(128, "1"), 2).to_bytes(16, "big"))
+
+    def test_sweeps(self):
+        """How many bytes go over the memory of the device; its caches hold what two loads of a sweep share."""
+        n = 1 << 16
+        torch.manual_seed(2)
+        for codec, share, loaded, module, kept, way, operations in (
+                ("3lc", 0.05, 0.8, _zerorun_triton, "_count _shrink", _zerorun_triton.shrink,
+                 zerorun.OPERATIONS.shrink),
+                ("3lc-golomb", 0.02, 5, _golomb_triton, "_count _measure _write", _golomb_triton.codes,
+                 _golomb_torch.codes)):
+            symbols = torch.where(torch.rand(n) < share, 2, 1).to(torch.uint8)
+            quartic, _ = kernels_lossless.quartic_of(symbols)
+            lengths = (n,) if "golomb" in codec else (len(quartic),)
+            with kernels.Accesses() as touched:
+                way(quartic, lengths)
+            loads = sum(len(where) for where, size in touched.reads if size == 1) / n
+            self.assertAlmostEqual(loads, loaded, delta=0.01)
+            written = touched.bytes("writes") + 2 * touched.bytes("maxima")
+            with mock.patch.multiple(module, **{name: mock.MagicMock() for name in kept.split()}), Traffic() as tiles:
+                way(quartic, lengths)
+            with Traffic() as traffic:
+                operations(quartic, lengths)
+            print(f"# {codec}: {loads:.2f} + {written / n:.2f} bytes a value, of tiles "
+                  f"{(tiles.read + tiles.written) / n:.2f}; torch operations {traffic.read / n:.1f} + "
+                  f"{traffic.written / n:.1f}")
+
+
+@unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
+class Choice(unittest.TestCase):
+    STAGES = {"zerorun": (lambda: _zerorun_triton, zerorun.zero_runs_for, zerorun.OPERATIONS),
+              "golomb": (lambda: _golomb_triton, golomb.codes_for, _golomb_torch.codes)}
+
+    def test_right_kernels_are_taken(self):
+        for name, right in (("zerorun", kernels_lossless.RUNS), ("golomb", _golomb_triton.codes)):
+            original, choose, _ = self.STAGES[name]
+            self.assertEqual(chosen(original(), choose, CPU), (right, []))
+
+    def test_wrong_kernels_are_refused(self):
+        for what, (name, *change) in WRONG.items():
+            original, choose, operations = self.STAGES[name]
+            with self.subTest(what), mutant(original(), *change) as module:
+                found, caught = chosen(original(), choose, CPU, module=module)
+                self.assertIs(found, operations)
+                self.assertEqual(len(caught), 1)
+                self.assertRegex(caught[0], "torch operations work on (quartic bytes|3-value symbols) on cpu.*: " + (
+                    "InterpreterError.*cumulated" if what == "cannot compile" else "they do not make what the host"))
+
+    def test_without_triton(self):
+        """No warning, and torch operations, which make the same bytes."""
+        with mock.patch.object(usable, "_INSTALLED", False):
+            for original, choose, operations in self.STAGES.values():
+                self.assertEqual(chosen(original(), choose, CPU), (operations, []))
+        self.assertTrue(zerorun.same_bytes(zerorun.OPERATIONS, CPU))
+        self.assertTrue(golomb.same_bytes(_golomb_torch.codes, CPU))
+
+
+@unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
+class Compiled(unittest.TestCase):
+    PROGRAM = """
+from threelc.torch.kernels import _golomb_triton as golomb, _zerorun_triton as runs
+types = {**dict.fromkeys(("quartic", "coded"), "*u8"), **dict.fromkeys(
+    ("firsts", "ends", "starts", "tiles", "parameters", "words"), "*i64"), "carries": "*i32", "found": "*i32",
+    "n": "i64"}
+tile = {"TILE": 256}
+made(runs._count, types, tile)
+made(runs._shrink, types, tile)
+made(runs._expand, types, tile)
+made(golomb._count, types, tile)
+made(golomb._write, {**types, "carries": "*i64"}, tile)
+"""
+
+    def test_kernels(self):
+        """For GPUs of NVIDIA and AMD. Words are changed as the memory has them."""
+        made = compiled(self.PROGRAM)
+        self.assertEqual(made.count(".visible .entry"), 5)
+        self.assertTrue(re.findall(r"red\S*\.and\.b64", made) and re.findall(r"global_atomic_and_x2", made))
+
+
+if __name__ == "__main__":
+    unittest.main()
