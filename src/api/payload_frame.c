@@ -8,6 +8,7 @@
 #include "../frames/decode.h"
 #include "../frames/formats.h"
 #include <threelc/frames.h>
+#include <threelc/stages.h>
 
 /* What a decoder will know of the codec. A payload that is not smaller than the bytes of the fallback has these. */
 static tlc_status read_codec(tlc_frame *f, const char *text, tlc_text *w)

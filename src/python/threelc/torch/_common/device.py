@@ -146,6 +146,7 @@ class PushedFrames:
             gradient.cpu() for i, gradient in enumerate(gradients)]
         return self._pushing.push(found, *weight)
 
+
 class OnDevice(PushedFrames):
     """The tensors of a worker, or of a rank of an all-reduce, that are quantized on a device, where their residuals
     are, too.
