@@ -56,7 +56,8 @@ def same_bytes(runs: ZeroRuns, device: torch.device) -> bool:
         return False  # and they might expand to more
     expanded = torch.empty_like(quartic)
     runs.expand(torch.cat([*made]).to(device), expanded)
-    return torch.equal(expanded, quartic)
+    is_same: bool = torch.equal(expanded, quartic)
+    return is_same
 
 
 def payload_of(frame: bytes) -> memoryview:
