@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Dict, Iterable, List, Optional
 
 from intervals import Mean, difference, mean, verdict
-from plan import Design, Item, Plan, Run, tomllib
+from plan import Design, Item, Plan, Run, read_toml
 from records import Record, Row
 
 HEADS = {"3lc": "3LC", "sbc": "Sparse Binary Compression", "gossip": "DCD-PSGD and ECD-PSGD",
@@ -91,8 +91,7 @@ class Claims:
     """What claims.toml has."""
 
     def __init__(self, path: Path, plan: Plan) -> None:
-        with open(path, "rb") as file:
-            found = tomllib.load(file)
+        found = read_toml(path)
         self.figures, self.orders, self.notes = (found.get(name, []) for name in ("figures", "orders", "notes"))
         designs = {item.key: {design.name for design in item.designs} for item in plan.items}
         for one in [*self.figures, *self.orders, *self.notes]:

@@ -15,7 +15,7 @@ import os
 import signal
 import sys
 from pathlib import Path
-from typing import Any, List
+from typing import Any, Dict, List
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[2]
@@ -54,9 +54,12 @@ from records import Record, data_name  # noqa: E402
 from sitting import Sitting  # noqa: E402
 
 
-def ordered(runs: List[Run], says: Any, clock: Clock) -> List[Run]:
+def ordered(runs: List[Run], says: Dict[Run, float], clock: Clock) -> List[Run]:
     """What says most per hour comes first; equal ones stay in the order of the plan."""
-    return sorted(runs, key=lambda run: -says[run] / max(clock.seconds(run), 1e-9))
+    def per_second(run: Run) -> float:
+        return says[run] / max(clock.seconds(run), 1e-9)
+
+    return sorted(runs, key=per_second, reverse=True)
 
 
 def show(runs: List[Run], plan: Plan, size: int, clock: Clock, jobs: int) -> None:

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from intervals import difference, mean
+from intervals import mean
 from pages import NAMES, Claims, Results
 from plan import Item, Plan
 from records import BITS, ROOT, Record, read
@@ -75,7 +75,7 @@ def dots(plot: Any, results: Results, figures: Dict[str, float], measure: str) -
 def curves(plot: Any, results: Results) -> Optional[Panel]:
     """The first measure against the number of steps, a line for each design."""
     item = results.item
-    lines = []
+    lines: List[Tuple[str, str, str, Dict[int, float]]] = []
     for design in item.designs:
         points = {}
         for steps in item.steps:
@@ -97,7 +97,8 @@ def curves(plot: Any, results: Results) -> Optional[Panel]:
 
 def bits(plot: Any, results: Results) -> Optional[Panel]:
     """Bits of pushes and of pulls at each step, with what travels as floats."""
-    item, found = results.item, {}
+    item = results.item
+    found: Dict[Tuple[str, str], Dict[int, float]] = {}
     for row in read(results.record.bits_path):
         for design in item.designs:
             run = item.run(design, results.size, item.workers[0], item.steps[-1], 1)

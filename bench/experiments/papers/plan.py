@@ -128,10 +128,17 @@ class Item:
                         yield self.run(design, size, workers, steps, seed)
 
 
+def read_toml(path: Path) -> Dict[str, Any]:
+    try:
+        with open(path, "rb") as file:
+            return tomllib.load(file)
+    except (OSError, tomllib.TOMLDecodeError) as error:
+        sys.exit(f"papers: {path}: {error}")
+
+
 class Plan:
     def __init__(self, path: Path) -> None:
-        with open(path, "rb") as file:
-            found = tomllib.load(file)
+        found = read_toml(path)
         self.path = path
         folder = (path.parent / found["folder"]).resolve()
         self.programs = {name: Program(folder, name, **facts) for name, facts in found["programs"].items()}

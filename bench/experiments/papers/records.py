@@ -84,18 +84,18 @@ class Record:
         self.rows[key_of(row)] = row
 
 
-def pieces(bits: List[Row]) -> List[Dict[str, Any]]:
+def pieces(bits: List[Row]) -> List[Row]:
     """Means over pieces of a run. A step that a stopped run made twice counts once."""
     steps = {int(row["step"]): row for row in bits}
     last = max(steps)
     count = min(PIECES, last)
-    made = []
+    made: List[Row] = []
     for i in range(count):
         first, end = last * i // count, last * (i + 1) // count  # steps first + 1 to end
         within = [steps[step] for step in range(first + 1, end + 1) if step in steps]
         if within:
-            made.append({"step": end, **{name: f"{sum(float(row[name]) for row in within) / (end - first):.6g}"
-                                         for name in ("push_bits", "pull_bits")}})
+            sums = {name: sum(float(row[name]) for row in within) for name in ("push_bits", "pull_bits")}
+            made.append({"step": str(end), **{name: f"{total / (end - first):.6g}" for name, total in sums.items()}})
     return made
 
 
@@ -103,9 +103,12 @@ def _content(path: Path) -> int:
     """The length of a file, perhaps packed."""
     if path.suffix not in (".gz", ".xz"):
         return path.stat().st_size
-    opened: Any = (gzip if path.suffix == ".gz" else lzma).open(path, "rb")
-    with opened as file:
-        return sum(map(len, iter(lambda: file.read(1 << 20), b"")))
+    length = 0
+    opened: Any = gzip if path.suffix == ".gz" else lzma
+    with opened.open(path, "rb") as file:
+        while piece := file.read(1 << 20):
+            length += len(piece)
+    return length
 
 
 def data_name(folder: Path) -> str:

@@ -10,7 +10,13 @@ from options import one_process_options
 OPTIONS = one_process_options()
 
 if __name__ == "__main__":
-    OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
+    chosen = OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
+    if (chosen.every > 1 or chosen.bits) and chosen.way in ("floats", "fp16"):
+        OPTIONS.error(f"--every and --bits go without --way {chosen.way}, which has no messages")
+    if chosen.every > 1 and (chosen.momentum_correction or chosen.dense_start):
+        OPTIONS.error("--every goes without --momentum-correction and --dense-start")
+    if chosen.steps % chosen.every or chosen.evaluate_every % chosen.every:
+        OPTIONS.error("--steps and --evaluate-every are multiples of --every")
 
 import time  # noqa: E402
 from dataclasses import replace  # noqa: E402
@@ -335,12 +341,6 @@ if __name__ == "__main__":
     check_codecs(OPTIONS, filter(None, (options.codec, options.pull)))
     if options.momentum_correction and options.way in ("floats", "fp16"):
         OPTIONS.error(f"--momentum-correction goes without --way {options.way}, which keeps nothing back")
-    if (options.every > 1 or options.bits) and options.way in ("floats", "fp16"):
-        OPTIONS.error(f"--every and --bits go without --way {options.way}, which has no messages")
-    if options.every > 1 and (options.momentum_correction or options.dense_start):
-        OPTIONS.error("--every goes without --momentum-correction and --dense-start")
-    if options.steps % options.every or options.evaluate_every % options.every:
-        OPTIONS.error("--steps and --evaluate-every are multiples of --every")
     if options.dense_start is not None and options.way in ("floats", "fp16"):
         OPTIONS.error(f"--dense-start goes without --way {options.way}")
     torch.set_num_threads(1)
