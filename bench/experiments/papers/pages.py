@@ -27,12 +27,13 @@ runs with the same seed.
 - No word: there are too few seeds.
 """
 DIGITS = {"accuracy": 2, "loss": 3, "train_loss": 3, "bits": 3}
-NAMES = {"accuracy": "accuracy", "loss": "loss", "train_loss": "training loss", "bits": "bits a value", "rate": "rate"}
+NAMES = {"accuracy": "accuracy", "loss": "loss", "train_loss": "training loss", "bits": "bits a value",
+         "ratio": "ratio", "rate": "rate"}
 
 
 def value_of(run: Run, row: Row, measure: str) -> float:
-    """bits and rate are without what travels as floats, once in an exchange."""
-    if measure not in ("bits", "rate"):
+    """bits, ratio and rate are without what travels as floats, once in an exchange."""
+    if measure not in ("bits", "ratio", "rate"):
         return float(row[measure])
     if "--way floats" in run.options:
         return 32.0 if measure == "bits" else 1.0
@@ -75,7 +76,7 @@ class Results:
 
 
 def number(value: float, measure: str, signed: bool = False) -> str:
-    if measure == "rate":
+    if measure in ("ratio", "rate"):
         return f"{value:,.0f}" if value >= 1000 else f"{value:.3g}"
     return f"{value:{'+' if signed else ''}.{DIGITS[measure]}f}"
 

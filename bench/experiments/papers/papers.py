@@ -106,6 +106,10 @@ def main(o: Any, parser: Parser) -> int:
     for name in sorted({run.program.data for run in says if not names[run.program.data]}):
         print(f"{folders[name]} is not there: its runs are left out")
     waiting = [run for run in says if names[run.program.data] and not record.find(run, names[run.program.data])]
+    kinds = {(row["data"], int(row["size"] or 0)) for row in record.rows.values()}
+    alone = len(set(record.rows) - {run.key(data) for data, size in kinds for run in worth(plan.items, size)})
+    if alone:
+        print(f"{alone} rows of {record.path} are of no run of the plan: no table has them")
     clock = Clock(record, o.work)
     clock.learn(waiting, folders)
     runs = ordered(waiting, says, clock)
