@@ -4,15 +4,28 @@ import importlib.machinery
 import importlib.util
 import statistics
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 from intervals import mean
-from pages import NAMES, Claims, Results
+from pages import HEADS, NAMES, Claims, Results
 from plan import Item, Plan
 from records import BITS, ROOT, Record, read
 
-Panel = Tuple[str, float, Callable[[Any], None]]  # title, height, what draws it on axes
+Line = Tuple[str, str, str, Dict[int, float]]  # name, colour, style, points
+
+# of panels, in inches; axes with names of designs, and with lines that have names at their ends
+DOTS, LINES = (2.7, 3.5), (0.8, 5.2)  # left margin, width
+ABOVE, BELOW = 0.45, 0.55  # title, and numbers of the x axis
+
+
+@dataclass
+class Panel:
+    title: str
+    place: Tuple[float, float]
+    height: float
+    draw: Callable[[Any], None]
 
 
 def plot_module() -> Any:
@@ -69,13 +82,26 @@ def dots(plot: Any, results: Results, figures: Dict[str, float], measure: str) -
             axes.set_xlabel({"bits": "bits a value and step", "rate": "times fewer bits of pushes"}[measure])
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
 
-    return item.title, 0.9 + 0.3 * len(names), draw
+    what = {"difference": NAMES[item.measures[0]], "bits": "bits", "rate": "rates"}[measure]
+    return Panel(f"{item.title}: {what}", DOTS, 0.3 + 0.3 * len(names), draw)
+
+
+def lines_on(plot: Any, axes: Any, lines: List[Line], y_label: str) -> None:
+    """Lines against the number of steps, with their names at their ends."""
+    points = [point for line in lines for point in line[3].items()]
+    low, high = min(y for _, y in points), max(y for _, y in points)
+    edge = 0.05 * (high - low) or 0.05
+    axes.set_xlim(0, 1.02 * max(x for x, _ in points))
+    axes.set_ylim(low - edge, high + edge)  # before names are placed
+    axes.set_xlabel("steps")
+    axes.set_ylabel(y_label)
+    plot.draw_lines(axes, lines, 0.07)
 
 
 def curves(plot: Any, results: Results) -> Optional[Panel]:
     """The first measure against the number of steps, a line for each design."""
     item = results.item
-    lines: List[Tuple[str, str, str, Dict[int, float]]] = []
+    lines: List[Line] = []
     for design in item.designs:
         points = {}
         for steps in item.steps:
@@ -88,11 +114,9 @@ def curves(plot: Any, results: Results) -> Optional[Panel]:
         return None
 
     def draw(axes: Any) -> None:
-        axes.set_xlabel("steps")
-        axes.set_ylabel("accuracy, %" if item.measures[0] == "accuracy" else NAMES[item.measures[0]])
-        plot.draw_lines(axes, lines, 0.07)
+        lines_on(plot, axes, lines, "accuracy, %" if item.measures[0] == "accuracy" else NAMES[item.measures[0]])
 
-    return item.title, 4.2, draw
+    return Panel(item.title, LINES, 3.4, draw)
 
 
 def bits(plot: Any, results: Results) -> Optional[Panel]:
@@ -110,23 +134,22 @@ def bits(plot: Any, results: Results) -> Optional[Panel]:
     names = list(dict.fromkeys(name for name, _ in found))
 
     def draw(axes: Any) -> None:
-        axes.set_xlabel("steps")
-        axes.set_ylabel("bits a value")
-        plot.draw_lines(axes, [(f"{name}, {way}es" if way == "push" else f"{name}, {way}s",
-                                plot.LINE_COLOURS[names.index(name)], "-" if way == "push" else "--", points)
-                               for (name, way), points in found.items()], 0.07)
-        axes.set_ylim(bottom=0)
+        lines_on(plot, axes, [(f"{name}, {'pushes' if way == 'push' else 'pulls'}",
+                               plot.LINE_COLOURS[names.index(name)], "-" if way == "push" else "--", points)
+                              for (name, way), points in found.items()], "bits a value")
 
-    return f"Bits at each step, {item.workers[0]} workers, seed 1, with batch norm as floats", 3.6, draw
+    return Panel(f"Bits at each step, {item.workers[0]} workers, seed 1, with batch norm as floats", LINES, 3.4, draw)
 
 
-def panels(plot: Any, item: Item, record: Record, claims: Claims) -> List[Panel]:
+def most(item: Item, record: Record) -> Optional[Results]:
     """Of the data and the size of images with most rows."""
-    programs = {design.program.name for design in item.designs}
-    there = {(row["data"], int(row["size"] or 0)) for row in record.rows.values() if row["program"] in programs}
-    if not there:
-        return []
-    results = max((Results(item, record, *one) for one in there), key=lambda one: len(one.rows()))
+    there = {(row["data"], int(row["size"] or 0)) for row in record.rows.values()}
+    found = [one for one in (Results(item, record, *kind) for kind in sorted(there)) if one.rows()]
+    return max(found, key=lambda one: len(one.rows())) if found else None
+
+
+def panels(plot: Any, results: Results, claims: Claims) -> List[Panel]:
+    item = results.item
     if len(item.steps) > 1:
         return [one for one in [curves(plot, results)] if one]
     made = [dots(plot, results, claims.of(item, "difference"), "difference")]
@@ -137,7 +160,8 @@ def panels(plot: Any, item: Item, record: Record, claims: Claims) -> List[Panel]
 def draw(paper: str, plan: Plan, record: Record, claims: Claims, out: Path) -> bool:
     """Whether there is something to draw, and matplotlib."""
     plot = plot_module()
-    found = [panel for item in plan.of([paper]) for panel in panels(plot, item, record, claims)]
+    items = [results for results in (most(item, record) for item in plan.of([paper])) if results]
+    found = [panel for results in items for panel in panels(plot, results, claims)]
     if not found:
         return False
     try:
@@ -148,11 +172,18 @@ def draw(paper: str, plan: Plan, record: Record, claims: Claims, out: Path) -> b
     matplotlib.use("Agg")
     from matplotlib import pyplot
     plot.prepare(pyplot)
-    heights = [height for _, height, _ in found]
-    figure, axes = pyplot.subplots(len(found), 1, figsize=(plot.WIDTH, sum(heights) + 0.5 * len(found)), squeeze=False,
-                                   gridspec_kw={"height_ratios": heights})
-    for panel, (title, _, paint) in zip(axes[:, 0], found):
-        panel.set_title(title)
-        paint(panel)
+    height = 0.5 + sum(ABOVE + panel.height + BELOW for panel in found)
+    figure = pyplot.figure(figsize=(plot.WIDTH, height), constrained_layout=False)
+    names = list(dict.fromkeys(f"{one.data}, {one.size} x {one.size}" if one.size else one.data for one in items))
+    figure.text(0.1 / plot.WIDTH, 1 - 0.3 / height, f"{HEADS.get(paper, paper)}: means and 95% intervals over seeds "
+                f"here ({'; '.join(names)}), and the paper's figures", fontsize=11)
+    top = height - 0.5
+    for panel in found:
+        top -= ABOVE + panel.height
+        left, width = panel.place
+        axes = figure.add_axes((left / plot.WIDTH, top / height, width / plot.WIDTH, panel.height / height))
+        axes.set_title(panel.title)
+        panel.draw(axes)
+        top -= BELOW
     plot.save(figure, out / f"{paper}.png")
     return True

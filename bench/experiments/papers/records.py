@@ -74,9 +74,9 @@ class Record:
         return self.rows.get(run.key(data), {})
 
     def add(self, run: Run, data: str, results: Row, bits: List[Row]) -> None:
-        """results: columns of a program's row, and torch. bits: a row for each step, or none."""
+        """results: columns of a program's row, torch and commit. bits: a row for each step, or none."""
         row = {**dict(zip(KEY, run.key(data))), "revision": str(run.program.revision), "machine": machine(),
-               "commit": commit(), "date": time.strftime("%Y-%m-%d"),
+               "date": time.strftime("%Y-%m-%d"),
                **{name: results[name] for name in COLUMNS if name in results and name not in KEY}}
         if bits:
             add(self.bits_path, BITS, ({**dict(zip(KEY, run.key(data))), **piece} for piece in pieces(bits)))

@@ -24,7 +24,7 @@ class Under:
     """A run that is under way."""
 
     def __init__(self, run: Run, data: Path, name: str, work: Path, lock: int, bits: bool) -> None:
-        self.run, self.name = run, name
+        self.run, self.name, self.commit = run, name, records.commit()
         self.folder = work / hashlib.sha256("\n".join(run.key(name)).encode()).hexdigest()[:16]
         self.folder.mkdir(parents=True, exist_ok=True)
         command = [sys.executable, str(run.program.path), "--data", str(data), "--csv", str(self.folder / "rows.csv"),
@@ -127,7 +127,7 @@ class Sitting:
                       f"{one.folder / 'log'} ends with: {log[-400:]}", flush=True)
                 continue
             self.ended += 1
-            self.record.add(one.run, one.name, {**results, "torch": self.torch},
+            self.record.add(one.run, one.name, {**results, "torch": self.torch, "commit": one.commit},
                             records.read(one.folder / "bits.csv"))
             self.clock.saw(self.record.find(one.run, one.name))
             shutil.rmtree(one.folder)
