@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: MIT
-# The runner of the papers' tables, with a program that stands for trainings: the order of the plan, a run that is killed
-# or whose hours are over goes on from its checkpoint, tables with intervals that were worked out by hand, and rows that
-# do not mix. And that the plan of the repository is whole.
+# The runner of the papers' tables, with a program that stands for trainings: the order of the plan, a run that is
+# killed or whose hours are over goes on from its checkpoint, tables with intervals that were worked out by hand, and
+# rows that do not mix. And that the plan of the repository is whole.
 # papers.sh SOURCE_ROOT PYTHON
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
@@ -172,7 +172,7 @@ for line in '| design | seeds | accuracy | to floats | paper |  | bits a value |
   '| floats | 3 | 91.00 ± 2.48 |  |  |  | 32.000 ± 0.000 |  |  |' \
   '| slow | 2 | 90.00 ± 12.71 | -0.50 ± 6.35 | -0.50 | not decided | 3.000 ± 0.000 | 3.000 | reproduced |' \
   '| fast | 3 | 91.10 ± 2.73 | +0.10 ± 0.25 | +0.10 | reproduced | 2.100 ± 0.248 | 2.500 | better |' \
-  'cifar10-14, images of 8 x 8. 8 runs, 8.0 hours of training, 2026-11-30. a CPU. PyTorch 9.9. Revision 1, commits abc.' \
+  'cifar10-14, images of 8 x 8. 8 runs, 8.0 hours of training, 2026-11-30. a CPU. PyTorch 9.9. Revision 1, commits' \
   'Paper: One, table 1; One, table 2.'; do
   has "$line" table/one.md
 done
@@ -210,7 +210,7 @@ import pathlib, subprocess, sys
 sys.path.insert(0, ".")
 from plan import Plan
 plan = Plan(pathlib.Path("plan.toml"))
-said = {name: subprocess.run([sys.executable, program.path, "--help"], capture_output=True, text=True, check=True).stdout
+said = {name: subprocess.run([sys.executable, program.path, "--help"], stdout=subprocess.PIPE, text=True).stdout
         for name, program in plan.programs.items()}
 for item in plan.items:
     for run in item.runs(8):
