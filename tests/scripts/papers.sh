@@ -129,7 +129,10 @@ cp -r whole/work parts
 STEP_SECONDS=0.3 "$python" "$root/bench/experiments/papers/papers.py" all "${files[@]}" --out parts --work parts \
   >out 2>err &
 runner=$!
-until compgen -G 'parts/*/checkpoint' >/dev/null; do sleep 0.02; done
+until compgen -G 'parts/*/checkpoint' >/dev/null; do
+  kill -0 "$runner" 2>/dev/null || fail 'a run has no checkpoint'
+  sleep 0.02
+done
 kill "$runner"
 wait "$runner" && fail 'a runner that was killed ended well'
 has 'papers: stopped; the same command goes on' err
