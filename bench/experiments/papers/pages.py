@@ -41,7 +41,9 @@ def value_of(run: Run, row: Row, measure: str) -> float:
     if row.get("push_bits"):
         pushed, pulled = float(row["push_bits"]), float(row["pull_bits"])
     else:
-        pushed = pulled = 8 * float(row["sent"]) / (run.workers - 1) / run.steps / program.values
+        # pushes go to all others; statistics of batch norm go to their owner and back, as floats
+        pushed = pulled = 8 * float(row["sent"]) / (run.workers - 1) / run.steps / program.values - \
+            2 / run.workers * 32 / run.every * program.buffers / program.values
     bits = pushed if measure == "rate" else (pushed + pulled) / 2
     bits = (bits * program.values - 32 / run.every * program.floats) / (program.values - program.floats)
     return bits if measure == "bits" else 32 / bits

@@ -30,6 +30,7 @@ class Program:
     values: int
     floats: int
     processes: bool
+    buffers: int = 0
 
     @property
     def path(self) -> Path:
