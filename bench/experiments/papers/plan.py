@@ -183,9 +183,9 @@ class Plan:
 
 
 def with_bits(items: List[Item], size: int) -> Set[Run]:
-    """The runs whose bits are kept for each step: floats have no messages."""
+    """The runs whose bits are kept for each step: in one process, and floats have no messages."""
     return {run for item in items if item.bits for run in item.runs(size)
-            if run.seed == 1 and "--way floats" not in run.options}
+            if run.seed == 1 and not run.program.processes and "--way floats" not in run.options}
 
 
 def worth(items: List[Item], size: int) -> Dict[Run, float]:
