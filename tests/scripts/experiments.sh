@@ -83,11 +83,35 @@ def save_and_stop(*arguments):
     save(*arguments)
     sys.exit()
 one_process.save = save_and_stop
+
+# gradients of two steps are added up, those of each worker
+sent = []
+class Sent(one_process.Compressed):
+    def exchange(self, gradients):
+        sent.append([[g.tolist() for g in of_worker] for of_worker in gradients])
+o = one_process.OPTIONS.parse_args()
+o.every, o.momentum_correction, o.dense_start = 2, 0, 0
+two = Sent(o, [one_process.torch.nn.Parameter(one_process.torch.zeros(2))])
+for step in range(4):
+    given = [[one_process.torch.tensor([float(step), 1.0])], [one_process.torch.tensor([10.0 * step, 0.0])]]
+    two.step(given)
+    given[0][0].fill_(9.0)  # as GpuWorkers do with theirs
+assert sent == [[[[1.0, 2.0]], [[10.0, 0.0]]], [[[5.0, 2.0]], [[50.0, 0.0]]]], sent
 one_process.train(one_process.OPTIONS.parse_args())
 PYTHON
 "$python" "$root/bench/experiments/torch/one_process.py" "${alone[@]}" --csv stopped.csv --checkpoint stopped >out 2>&1
 [[ $(trained corrected.csv) == "$(trained stopped.csv)" ]]
 [[ $(same corrected.csv) != *nan* && $(trained corrected.csv) != "$(trained one_process.sharded.csv)" ]]
+
+# local steps send every second time, and bits are those of each step
+"$python" "$root/bench/experiments/torch/one_process.py" --data data --size 8 --batch 4 --workers 2 --steps 4 \
+  --evaluate-every 2 --way sharded-optimizer --codec raw --every 2 --csv two.csv --bits bits.csv >out 2>&1 ||
+  { cat out; exit 1; }
+"$python" -c 'import csv, sys
+bits, rows = ([{name: float(value or 0) for name, value in row.items() if "bits" in name or name == "step"}
+               for row in csv.DictReader(open(path))] for path in ("bits.csv", "two.csv"))
+assert [row["step"] for row in bits] == [2, 4] and all(32 < row["push_bits"] < 32.1 for row in bits), bits
+assert all(16 < row[name] < 16.05 for row in rows for name in ("push_bits", "pull_bits")), rows'
 
 # what overlaps with a model that computes elsewhere: a row for each codec
 for way in owners hook local; do
@@ -107,6 +131,8 @@ refuses '--wy: there is no such option; did you mean --way[?]' text.py --data da
 refuses 'argument --way: shardd: it is alone, *; did you mean sharded[?]' text.py --data data --way shardd
 refuses '*3cl*[(]did you mean 3lc[?])*' text.py --data data --codec 3cl
 refuses '*3cl*[(]did you mean 3lc[?])*' overhead.py --shapes "$root/bench/shapes/lenet5.txt" --codec 3lc --codec 3cl
+refuses '--mask-momentum goes without --way dcd' text.py --data data --way dcd --mask-momentum
+refuses '--every and --bits go without --way floats, *' one_process.py --data data --way floats --every 2
 refuses '--dense-start goes without --way dcd' text.py --data data --way dcd --dense-start 5
 refuses '--momentum-correction goes without --way floats, which keeps nothing back' one_process.py --data data \
   --way floats --momentum-correction 0.9

@@ -10,7 +10,13 @@ from options import one_process_options
 OPTIONS = one_process_options()
 
 if __name__ == "__main__":
-    OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
+    chosen = OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
+    if (chosen.every > 1 or chosen.bits) and chosen.way in ("floats", "fp16"):
+        OPTIONS.error(f"--every and --bits go without --way {chosen.way}, which has no messages")
+    if chosen.every > 1 and (chosen.momentum_correction or chosen.dense_start):
+        OPTIONS.error("--every goes without --momentum-correction and --dense-start")
+    if chosen.steps % chosen.every or chosen.evaluate_every % chosen.every:
+        OPTIONS.error("--steps and --evaluate-every are multiples of --every")
 
 import time  # noqa: E402
 from dataclasses import replace  # noqa: E402
@@ -80,6 +86,9 @@ class Compressed(Floats):
         self.pushed = self.answered = self.steps = 0
         self.dense = 1 if o.dense_start is None else o.dense_start
         self.done = 0
+        self.every = o.every
+        self.kept: List[Gradients] = []  # of the steps since the last exchange, added up
+        self.recent: List[Tuple[int, float, float]] = []  # step, bits of pushes and of pulls, for --bits
         self.momentum = o.momentum_correction
         with_velocities = o.workers if self.momentum else 0
         self.velocities = [[torch.zeros(tensor.n) for tensor in self.tensors] for _ in range(with_velocities)]
@@ -94,9 +103,12 @@ class Compressed(Floats):
 
     def sent(self, pushes: List[List[memoryview]], answers: Sequence[Any]) -> None:
         """Counts a step. Pushes of all workers, to all owners; answers of all owners, each sent to all alike."""
-        self.steps += 1
-        self.pushed += sum(len(message) for of_worker in pushes for message in of_worker) / len(pushes)
-        self.answered += sum(len(message) for message in answers)
+        pushed = sum(len(message) for of_worker in pushes for message in of_worker) / len(pushes)
+        answered = sum(len(message) for message in answers)
+        self.steps += self.every
+        self.pushed += pushed
+        self.answered += answered
+        self.recent.append((self.done, 8 * pushed / self.values, 8 * answered / self.values))
 
     def senders(self) -> List[Any]:
         """The objects that push, one for each worker."""
@@ -114,6 +126,11 @@ class Compressed(Floats):
 
     def step(self, gradients: List[Gradients]) -> None:
         self.done += 1
+        if self.every > 1:
+            gradients = self.added(gradients)
+            if self.done % self.every:
+                return
+            self.kept = []
         if self.done <= self.dense:
             self.dense_step(gradients)
         elif self.momentum:
@@ -123,6 +140,12 @@ class Compressed(Floats):
                 sender.mask(velocities)
         else:
             self.exchange(gradients)
+
+    def added(self, gradients: List[Gradients]) -> List[Gradients]:
+        """Those of all steps since the last exchange."""
+        zeros = [[torch.zeros_like(gradient) for gradient in of_worker] for of_worker in gradients]
+        self.kept = [[kept + gradient for kept, gradient in zip(*pair)] for pair in zip(self.kept or zeros, gradients)]
+        return self.kept
 
     def dense_step(self, gradients: List[Gradients]) -> None:
         """A step as floats. It is not counted."""
@@ -302,6 +325,11 @@ def train(o: Any) -> None:
                 for key, value in row.items() if value != ""), flush=True)
         if o.csv:
             add_row(o.csv, COLUMNS, row)
+        if o.bits:
+            for count, pushed, answered in way.recent:
+                add_row(o.bits, ["step", "push_bits", "pull_bits"],
+                        {"step": count, "push_bits": pushed, "pull_bits": answered})
+            way.recent.clear()
         if o.checkpoint:
             save(o, {"workers": workers.state_dict(), "way": way.state_dict(),
                      "progress": (step + 1, seconds, smooth)})

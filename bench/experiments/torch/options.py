@@ -62,6 +62,8 @@ def options_of(**defaults: Any) -> Parser:
     parser.add_argument("--error-reset", type=float, default=1.0, metavar="SHARE",
                         help="of what was not sent in a round, that stays in a rank's weights")
     parser.add_argument("--decay", type=float, default=1.0, help="of what was not sent in a round")
+    parser.add_argument("--mask-momentum", action="store_true",
+                        help="momentum becomes 0 where a value was sent, as in SBC; of local steps")
     parser.add_argument("--fragments", type=int, default=1, help="of the model, exchanged in turn (Streaming DiLoCo)")
     parser.add_argument("--delay", type=int, default=0, metavar="STEPS", help="from the start of a round to its result")
     parser.add_argument("--mix", type=float, default=0.0, help="of local weights in those after a round")
@@ -88,9 +90,13 @@ def one_process_options() -> Parser:
                         "else 0")
     parser.add_argument("--momentum-correction", type=float, default=0.0, metavar="MOMENTUM",
                         help="at the workers, in place of the optimizer's; not with floats and halves")
+    parser.add_argument("--every", type=int, default=1, metavar="STEPS",
+                        help="so many gradients are added up, then sent (3LC's local steps); not with floats, halves")
     parser.add_argument("--workers", type=int, default=4)
     parser.add_argument("--size", type=int, default=32, help="of images; smaller ones are means of pixels")
     parser.add_argument("--checkpoint", type=Path, help="file: saves at each evaluation, and goes on from there")
+    parser.add_argument("--bits", type=Path, metavar="CSV",
+                        help="bits of pushes and pulls of each step are added to this file; not with floats and halves")
     parser.add_argument("--device", default="cpu", help="where the networks are, as cuda; the exchange is on the CPU")
     parser.set_defaults(steps=1500, evaluate_every=250)
     return parser

@@ -103,8 +103,8 @@ class Exchange:
             self.optimizer = self.state = threelc.torch.LocalSteps(
                 model, self.inner, outer, every=o.every, codec=o.codec, pull=o.pull,
                 mode="gather" if o.way == "local" else "sharded", error_reset=o.error_reset,
-                residual_decay=o.decay, warmup_rounds=o.dense_start or 0, fragments=o.fragments, delay=o.delay,
-                mix=o.mix)
+                residual_decay=o.decay, mask_momentum=o.mask_momentum, warmup_rounds=o.dense_start or 0,
+                fragments=o.fragments, delay=o.delay, mix=o.mix)
         elif o.way == "push-pull":
             self.optimizer = self.state = threelc.torch.PushPull(model, lambda p: task.optimizer(p, o), codec=o.codec,
                                                                  servers=o.servers, pull=o.pull, **chosen)
@@ -366,6 +366,8 @@ def run(task: Task) -> None:
     for name in ("momentum_correction", "second_moment"):
         if getattr(o, name) and o.way not in ("sharded", "gather", "push-pull", "sharded-optimizer"):
             task.options.error(f"--{name.replace('_', '-')} goes without --way {o.way}")
+    if o.mask_momentum and not o.way.startswith("local"):
+        task.options.error(f"--mask-momentum goes without --way {o.way}")
     if o.checkpoint and o.way == "powersgd":
         task.options.error("torch does not save the state of powersgd")
     run_ranks(o, lambda: train(task, o))
