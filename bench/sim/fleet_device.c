@@ -126,6 +126,7 @@ static bool open_crossings(const fleet_device *d, bool push, crossing **all, siz
     const size_t wanted = (push ? d->kernels.push : d->answered.answer) == VALUES ? 0 : count_of(d, push);
 
     *all = calloc(wanted + 1, sizeof **all);
+    *count = 0;
     for (size_t i = 0; *all && i < wanted; i++) {
         *count = i + 1;
         if (!open_crossing(d, &(*all)[i], push, i))
