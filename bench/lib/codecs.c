@@ -205,6 +205,19 @@ bool codec_check(const char *option, const char *codec, const char *const *sets,
     return false;
 }
 
+bool codec_quantizer(const char *codec, char *name)
+{
+    tlc_codec_entry e;
+
+    if (!find_entry(codec, &e))
+        return false;
+    if (e.list)
+        snprintf(name, CODEC_SIZE, "%.*s", (int)name_length(e.list), e.list);
+    else
+        snprintf(name, CODEC_SIZE, "%s", e.name);
+    return true;
+}
+
 bool codec_is_raw(const char *codec)
 {
     return codec_takes_nonfinite(codec, 0);

@@ -18,8 +18,9 @@ typedef struct drive {
     float *grads, *out; /* of all tensors at their offsets */
     const void **grads_at;
     void **out_at;
-    traffic *sent;   /* [phase * machines + machine]: of the steps that are counted */
-    double *seconds; /* [phase * rounds + step]: of the machine that is measured */
+    traffic *sent;                        /* [phase * machines + machine]: of the steps that are counted */
+    double *seconds;                      /* [phase * rounds + step]: of the machine that is measured */
+    model_device_load device[MAX_PHASES]; /* of rank 0: of the steps that are counted */
     size_t step, counted;
 } drive;
 
@@ -135,6 +136,8 @@ static bool call_machine(drive *d, size_t phase, size_t machine, bool measured, 
 
     if (!phase)
         make_gradient(d, machine);
+    if (!phase && !machine && d->layout_options.on_device && !d->o->layout.kind->quantize(d->layout, &values, why))
+        return false;
     if (measured)
         start = cold_start(&d->cold);
     ok = d->o->layout.kind->call(d->layout, phase, machine, &values, why);
@@ -151,6 +154,16 @@ static bool check_messages(const drive *d, size_t phase, size_t machine, char *w
     return check_memory(d->o, "the messages of all ranks are about", d->o->layout.kind->kept(d->layout), why);
 }
 
+static void add_moved(drive *d, size_t phase)
+{
+    const model_device_load moved = d->o->layout.kind->moved(d->layout, phase);
+    model_device_load *sum = &d->device[phase];
+
+    sum->memory += moved.memory / (double)d->o->rounds;
+    sum->to_host += moved.to_host / (double)d->o->rounds;
+    sum->to_device += moved.to_device / (double)d->o->rounds;
+}
+
 static bool run_phase(drive *d, size_t phase, bool counts, char *why)
 {
     const layout_phase *p = &d->o->layout.kind->phases[phase];
@@ -165,6 +178,8 @@ static bool run_phase(drive *d, size_t phase, bool counts, char *why)
         traffic *sum = &d->sent[phase * d->machines + machine];
         *sum = add(*sum, d->o->layout.kind->sent(d->layout, phase, machine));
     }
+    if (ok && counts && d->layout_options.on_device)
+        add_moved(d, phase);
     return ok;
 }
 
@@ -235,6 +250,7 @@ static void summarise(const drive *d, drive_result *result)
     if (d->machines > ranks)
         result->server = bytes_of(d, ranks, d->machines);
     for (size_t phase = 0; phase < d->o->layout.kind->phase_count; phase++) {
+        result->phase[phase].device = d->device[phase];
         result->phase[phase].inside = d->o->layout.kind->phases[phase].inside;
         result->phase[phase].rank = load_of(d, phase, 0, ranks);
         if (d->machines > ranks)

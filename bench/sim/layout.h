@@ -8,6 +8,7 @@
 #define SIM_LAYOUT_H
 
 #include "../lib/shapes.h"
+#include "link_model.h"
 #include <stdint.h>
 #include <threelc/gossip.h>
 
@@ -25,7 +26,8 @@ typedef struct layout_options {
     tlc_graph_kind graph;
     tlc_isa isa;
     uint64_t seed;
-    bool replay; /* only rank 0 and the servers are there during a step; the others are there for a call each */
+    bool on_device; /* gradients of rank 0 are: its calls are those of the host of a device */
+    bool replay;    /* only rank 0 and the servers are there during a step; the others are there for a call each */
 } layout_options;
 
 typedef struct layout_phase {
@@ -71,6 +73,9 @@ struct layout_kind {
     bool (*begin)(void *layout, char *why); /* a step; NULL: nothing is to be done */
     bool (*call)(void *layout, size_t phase, size_t machine, const layout_values *values, char *why);
     traffic (*sent)(const void *layout, size_t phase, size_t machine);
+    /* What the device of rank 0 does before its push, and what it moved in a phase. NULL: there may be no device. */
+    bool (*quantize)(void *layout, const layout_values *values, char *why);
+    model_device_load (*moved)(const void *layout, size_t phase);
     /* With replay, after the second rank has pushed: about how many bytes of messages will be kept. NULL: no replay. */
     size_t (*kept)(const void *layout);
 };

@@ -8,10 +8,16 @@
  */
 #include "../lib/explain.h"
 #include "../lib/fleet.h"
+#include "fleet_device.h"
 #include "layout.h"
 #include <stdlib.h>
 
 enum { PUSH, REDUCE, PULL, PHASES };
+
+typedef struct fleet_layout {
+    fleet fleet;
+    fleet_device *device; /* of rank 0; NULL: gradients are on the host */
+} fleet_layout;
 
 static const layout_phase phases[PHASES] = {{.call = "push"}, {.call = "reduce"}, {.call = "pull", .pulls = true}};
 static const layout_phase gather_phases[] = {{.call = "push"}, {.call = "pull", .pulls = true}};
@@ -40,23 +46,33 @@ static size_t memory(const layout_options *o)
 
 static void close_layout(void *layout)
 {
-    if (layout)
-        fleet_close(layout);
-    free(layout);
+    fleet_layout *l = layout;
+
+    if (l) {
+        fleet_device_close(l->device);
+        fleet_close(&l->fleet);
+    }
+    free(l);
+}
+
+static bool open_device(fleet_layout *l, const layout_options *o, char *why)
+{
+    l->device = o->on_device ? fleet_device_open(&l->fleet) : NULL;
+    return l->device || !o->on_device || explain(why, "out of memory");
 }
 
 static void *open_layout(const layout_options *o, char *why)
 {
     const fleet_options options = options_of(o);
-    fleet *f = malloc(sizeof *f);
+    fleet_layout *l = calloc(1, sizeof *l);
 
-    if (!f) {
+    if (!l) {
         explain(why, "out of memory");
         return NULL;
     }
-    if (fleet_open(f, o->model, &options, why))
-        return f;
-    close_layout(f);
+    if (fleet_open(&l->fleet, o->model, &options, why) && open_device(l, o, why))
+        return l;
+    close_layout(l);
     return NULL;
 }
 
@@ -81,16 +97,40 @@ static size_t kept(const void *layout)
 
 /* ---- a step ------------------------------------------------------------------------------------------------------ */
 
+static bool is_pull(const fleet *f, size_t phase)
+{
+    return phase == PULL || (phase == REDUCE && f->options.algorithm == GATHER);
+}
+
 static bool call(void *layout, size_t phase, size_t machine, const layout_values *values, char *why)
 {
-    const fleet *f = layout;
+    const fleet_layout *l = layout;
+    const fleet *f = &l->fleet;
 
+    if (l->device && !machine && phase == PUSH)
+        return fleet_device_push(l->device, values->grads, why);
+    if (l->device && !machine && is_pull(f, phase))
+        return fleet_device_pull(l->device, values->out, why);
     if (phase == PUSH)
         return fleet_push(layout, machine, values->grads, why);
-    if (phase == PULL || f->options.algorithm == GATHER)
+    if (is_pull(f, phase))
         return fleet_pull(layout, machine, values->out, why);
     return f->options.algorithm == SERVER ? fleet_serve(layout, machine - f->options.ranks, why)
                                           : fleet_reduce(layout, machine, why);
+}
+
+static bool quantize(void *layout, const layout_values *values, char *why)
+{
+    return fleet_device_quantize(((fleet_layout *)layout)->device, values->grads, why);
+}
+
+static model_device_load moved(const void *layout, size_t phase)
+{
+    const fleet_layout *l = layout;
+
+    return phase == PUSH               ? fleet_device_pushed(l->device)
+           : is_pull(&l->fleet, phase) ? fleet_device_pulled(l->device)
+                                       : (model_device_load){.memory = 0};
 }
 
 /* With gather all answers are empty. */
@@ -126,7 +166,7 @@ static traffic sent_with_servers(const void *layout, size_t phase, size_t machin
 
 #define CALLS                                                                                                          \
     .memory = memory, .open = open_layout, .close = close_layout, .residual = residual, .begin = begin, .call = call,  \
-    .kept = kept
+    .kept = kept, .quantize = quantize, .moved = moved
 #define ALL(list) .phases = (list), .phase_count = sizeof(list) / sizeof *(list)
 
 const layout_kind layout_all_reduce = {.name = "all-reduce",

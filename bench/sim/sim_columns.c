@@ -123,10 +123,13 @@ static const char *cell_of(const void *list, size_t at, size_t column, bool in_t
 /* Tables do without columns that have nothing to tell. */
 static bool is_telling(const sim_rows *list, column_id id)
 {
-    bool tells = id != REPLAYED && id != SERVER_SENT && id != SERVER_RECEIVED;
+    const bool of_devices = id == DEVICE_MS || id == DIRECT_MS;
+    bool tells = id != REPLAYED && id != SERVER_SENT && id != SERVER_RECEIVED && !of_devices;
 
-    for (size_t i = 0; !tells && i < list->count; i++)
-        tells = id == REPLAYED ? list->rows[i].measured.replayed : list->rows[i].in.servers > 0;
+    for (size_t i = 0; !tells && i < list->count; i++) {
+        const sim_row *row = &list->rows[i];
+        tells = id == REPLAYED ? row->measured.replayed : of_devices ? row->device != NULL : row->in.servers > 0;
+    }
     return tells;
 }
 

@@ -2,7 +2,7 @@
 #include "sim_options.h"
 #include "../lib/common_options.h"
 #include "../lib/explain.h"
-#include "rate.h"
+#include "device.h"
 #include <string.h>
 
 #define OPTIONS sim_options
@@ -58,6 +58,14 @@ static bool take_memory(void *options, const char *value, char *why)
     return parse_size(value, 1, SIZE_MAX, &o->memory, why);
 }
 
+static bool take_device(void *options, const char *value, char *why)
+{
+    sim_options *o = options;
+
+    o->device_text = value;
+    return device_parse(value, &o->device, why);
+}
+
 /* ---- the table -------------------------------------------------------------------------------------------------- */
 
 static const option_entry entries[] = {
@@ -88,6 +96,11 @@ static const option_entry entries[] = {
      OPTION_AT(TIME, latency)},
     {0, "site-latency", "TIME", "the same inside a site of groups (default: as --latency)",
      OPTION_AT(TIME, site_latency)},
+    {0, "device", "DEVICE",
+     "gradients are on a GPU: h100 or rtx4090 (PCIe 4), or the rates of\n"
+     "its memory and of the bus to its host, as 3350GB/s:25GB/s; a step\n"
+     "then has both (default: on the host)",
+     OPTION_BY(take_device)},
     {0, "compute", "TIME", "that a gradient takes, as 30ms (default 0: the exchange alone)", OPTION_AT(TIME, compute)},
     {0, "local-steps", "K",
      "an exchange after each K steps, as in DiLoCo and federated\n"
@@ -123,6 +136,8 @@ const option_table sim_options_table = {
              "codec       time of the calls of one core: of the busiest machine of each call, one after the other\n"
              "step        compute + codec + latencies + bytes of the busiest machine / its link; of a round: with\n"
              "            the computing of K steps\n"
+             "device      with --device: bytes through its memory / its rate + bytes to the host and back / the bus;\n"
+             "            computed, not measured; codec is what the host does with what crosses; floats cross, too\n"
              "overlap     the same if all of that happens at once\n"
              "floats      the same step with floats: ring all-reduce or push and pull, whichever is faster\n"
              "halves      ring all-reduce of 16-bit floats, without their conversion\n"
@@ -168,6 +183,15 @@ static bool check_local(const sim_options *o, char *why)
     return true;
 }
 
+static bool check_device(const sim_options *o, char *why)
+{
+    for (size_t i = 0; o->device_text && i < o->choice.kind_count; i++) {
+        if (!o->choice.kinds[i].kind->quantize)
+            return explain(why, "--device goes without --kind %s", o->choice.kinds[i].kind->name);
+    }
+    return true;
+}
+
 static bool check(const sim_options *o, char *why)
 {
     static const char *const sets[] = {"all", NULL};
@@ -193,7 +217,7 @@ static bool check(const sim_options *o, char *why)
         if (!check_sites(o, &o->choice.kinds[i], why))
             return false;
     }
-    return check_local(o, why);
+    return check_local(o, why) && check_device(o, why);
 }
 
 bool sim_options_parse(sim_options *o, int argc, char **argv, char *why)

@@ -25,6 +25,8 @@ typedef struct sim_options {
     size_t link_count;
     model_link server_link;  /* 0: as those of the ranks */
     model_link site_link;    /* 0: as those of the ranks */
+    const char *device_text; /* of --device; NULL: gradients are on the host */
+    model_device device;
     double latency, compute; /* seconds */
     double site_latency;     /* below 0: as latency */
     size_t local_steps;      /* in a round; 0: an exchange in every step */

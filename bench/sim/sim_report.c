@@ -31,6 +31,8 @@ static void print_answer(FILE *f, const sim_row *best, double floats)
     }
     fprintf(f, "%s, %s: %.1f ms, %.3g times as fast as floats (halves: %.3g", best->codec,
             sim_kind_text(&best->kind, kind), 1e3 * step, floats / step, halves / step);
+    if (best->device)
+        fprintf(f, "; direct: %.3g", best->out.direct / step);
     if (best->local_steps)
         fprintf(f, "; floats in each of the %zu steps: %.3g", best->local_steps,
                 (best->in.compute + (double)best->local_steps * (floats - best->in.compute)) / step);
@@ -75,6 +77,8 @@ static void print_heading(FILE *f, const sim_report *r)
             1e3 * o->latency, 1e3 * o->compute);
     if (o->local_steps)
         fprintf(f, "; a step is a round of %zu local steps", o->local_steps);
+    if (o->device_text)
+        fprintf(f, "; device: %s", o->device_text);
     if (o->server_link.up > 0)
         fprintf(f, "; links of servers: %s", rate_link_text(&o->server_link, link));
     if (o->site_link.up > 0)
@@ -83,6 +87,10 @@ static void print_heading(FILE *f, const sim_report *r)
           "overlap: the same if all happens at once; floats: what is faster, ring or push and pull;\n"
           "gain: floats / step; break-even: with faster links floats are faster. More: --wide\n",
           f);
+    if (o->device_text)
+        fputs("device: bytes / the rates of its memory and bus, computed, not measured; codec: of its host;\n"
+              "direct: floats that the network takes from the memory of the device\n",
+              f);
     for (size_t i = 0; i < r->list->count; i++) {
         replayed = replayed || r->list->rows[i].measured.replayed;
         beside = beside || r->list->rows[i].beside;
@@ -147,6 +155,9 @@ static void json_phases(FILE *f, const sim_row *row)
         json_load(f, "rank", &p->rank);
         fputs(", ", f);
         json_load(f, "server", &p->server);
+        if (row->device)
+            fprintf(f, ", \"device\": {\"memory\": %.17g, \"to_host\": %.17g, \"to_device\": %.17g}", p->device.memory,
+                    p->device.to_host, p->device.to_device);
         fputc('}', f);
     }
     fputc(']', f);

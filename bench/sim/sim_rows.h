@@ -18,6 +18,7 @@ typedef struct sim_row {
     bool own_run;       /* that is no run, or a run that was trained with the s of the codec */
     bool beside;        /* the fastest row once more, with drawn values */
     size_t local_steps; /* in a round; 0: an exchange in every step */
+    const char *device; /* of --device; NULL: gradients are on the host */
     drive_result measured;
     model_input in;
     model_output out;

@@ -116,6 +116,38 @@ static const prediction_case cases[] = {
       .ranks = 4,
       .float_bytes = 400},
      {3.5, 21, 12.5, 64.5, 34.5, 63.5, 0, 46 / 3.5}},
+    {"on a device: 200 / 100 + 100 / 100 through its memory, 4 / 4 to the host, 6 / 4 back",
+     {.phases = 2,
+      .phase = {{.rank = {10, 20, 1}, .device = {200, 4, 0}}, {.rank = {30, 5, 2}, .device = {100, 0, 6}}},
+      .rank = {10, 10},
+      .server = {10, 10},
+      .device = {100, 4},
+      .compute = 3,
+      .ranks = 4,
+      .float_bytes = 400},
+     {3, 16.5, 6, 263, 133, 263, 0, INFINITY}},
+    {"on a slow device",
+     {.phases = 2,
+      .phase = {{.rank = {10, 20, 1}, .device = {200, 4, 0}}, {.rank = {30, 5, 2}, .device = {100, 0, 6}}},
+      .rank = {10, 10},
+      .server = {10, 10},
+      .device = {1, 4},
+      .compute = 3,
+      .ranks = 4,
+      .float_bytes = 400},
+     {3, 313.5, 303, 263, 133, 263, 0, 55 / 105.5}},
+    {"on a device with a slow bus, and servers",
+     {.phases = 3,
+      .phase = {{.rank = {10, 0, 1}, .server = {0, 40, 0}, .device = {200, 40, 10}},
+                {.rank = {0, 20, 0}, .server = {80, 0, 2}},
+                {.rank = {0, 0, 0.5}, .device = {100, 0, 60}}},
+      .rank = {10, 10},
+      .server = {100, 100},
+      .device = {100, 2},
+      .ranks = 4,
+      .servers = 2,
+      .float_bytes = 400},
+     {3.5, 64.5, 35, 460, 230, 480, 0, INFINITY}},
 };
 
 static void check(const char *name, const char *what, double got, double want)
@@ -131,7 +163,7 @@ TEST(predictions)
         double floats = fmin(out.ring.step, out.push_pull.step);
         check(c->name, "codec", out.codec, c->want.codec);
         check(c->name, "step", out.time.step, c->want.step);
-        check(c->name, "wire", out.time.wire, c->want.step - c->want.codec - c->in.compute);
+        check(c->name, "wire", out.time.wire, c->want.step - c->want.codec - c->in.compute - out.device);
         check(c->name, "overlapped", out.time.overlapped, c->want.overlapped);
         check(c->name, "ring", out.ring.step, c->want.ring);
         check(c->name, "halves", out.ring_halves.step, c->want.halves);
@@ -143,6 +175,24 @@ TEST(predictions)
         check(c->name, "below", out.below, c->want.below);
         assert_int_equal(model_never_wins(&out), c->want.above >= c->want.below);
     }
+}
+
+/* 0 without one. Floats that need not cross take as long as without a device. */
+TEST(devices)
+{
+    const double want[] = {5.5, 302.5, 58};
+    size_t found = 0;
+
+    for (const prediction_case *c = cases; c < cases + COUNT(cases); c++) {
+        const model_output out = model_predict(&c->in);
+        model_input without = c->in;
+        without.device = (model_device){0, 0};
+        check(c->name, "device", out.device, c->in.device.bus > 0 ? want[found++] : 0);
+        check(c->name, "step without a device", model_predict(&without).time.step, out.time.step - out.device);
+        check(c->name, "direct", out.direct,
+              fmin(model_predict(&without).ring.step, model_predict(&without).push_pull.step));
+    }
+    assert_int_equal(found, COUNT(want));
 }
 
 static model_output at_speed(const model_input *in, double times)
@@ -184,7 +234,7 @@ TEST(break_even_speeds)
             checked++;
         }
     }
-    assert_int_equal(checked, 7);
+    assert_int_equal(checked, 8);
 }
 
 /* What never wins does not win at any speed, and what always wins wins at each. */

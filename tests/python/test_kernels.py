@@ -19,6 +19,7 @@ if HERE:
 
 from cluster import CLUSTER
 from test_ddp import bits, start, train
+from test_device_bytes import SWEEPS
 
 SUM = "tl.load(residual + at, mask=there, other=0) + x"
 WRONG = {  # what a device may do, as changes of the source
@@ -191,8 +192,8 @@ class Programs(unittest.TestCase):
                                "--models", "--codes", "qsgd", "--sparse", "topk", "sbc", "random-sparse", "--lossless",
                                "3lc"],
                               check=True, capture_output=True, text=True)
-        rows = [re.split("  +", line)[:3] for line in done.stdout.replace("bfloat16 ", "bfloat16  ").splitlines()[2:]]
-        self.assertEqual(rows, [[dtype, *row] for dtype in ("float32", "bfloat16") for row in (
+        cells = [re.split("  +", line) for line in done.stdout.replace("bfloat16 ", "bfloat16  ").splitlines()[2:]]
+        self.assertEqual([row[:3] for row in cells], [[dtype, *row] for dtype in ("float32", "bfloat16") for row in (
             ("copy", "torch"), *((sweep, by) for by in ("triton", "operations")
                                  for sweep in ("maxima", "quantize", "decode")),
             *((f"{codec} {sweep}", by) for codec, sweeps in (("qsgd", ("measure", "encode", "decode")),
@@ -201,6 +202,13 @@ class Programs(unittest.TestCase):
                                                              ("random-sparse", ("counts", "all")),
                                                              ("3lc", ("payload", "expand")))
               for by in ("triton", "operations") for sweep in sweeps))])
+        printed = {row[1]: float(row[4]) for row in cells if row[0] == "float32"}
+        for codec, sent, measure, encode, decode in (("ternary", 0.2, "maxima", "quantize", "decode"),
+                                                     ("qsgd", 1, "qsgd measure", "qsgd encode", "qsgd decode")):
+            self.assertEqual(SWEEPS[codec][1:4], (printed[measure], round(printed[encode] - sent, 2),
+                                                  round(printed[decode] - sent, 2)), "as tlc-sim counts them")
+        self.assertEqual([SWEEPS[name].measure for name in ("topk", "sparse-binary")],
+                         [printed[f"{name} counts"] for name in ("topk", "sbc")])
 
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")

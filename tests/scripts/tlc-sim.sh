@@ -30,6 +30,7 @@ for option in '--ranks 1' '--ranks 4,' '--ranks 1025' '--ranks x' '--link 10' '-
   '--kind gossip:rings' '--kind groups' '--kind groups:' '--kind groups:1' '--kind groups:2x' \
   '--site-link 1' '--site-latency -1' '--latency -1' \
   '--latency 1m' '--latency 1msms' '--link 1Mbit/s/s' '--link 1mb/s' '--compute x' '--rounds 0' '--warmup -1' \
+  '--device h10' '--device 3TB/s' '--device h100:' '--device h100:25' '--device 0GB/s:1GB/s' '--device 1GB/s:1GB' \
   '--memory 0' '--memory 1G' '--local-steps 0' '--local-steps 2x' '--seed x' '--steps 0' '--isa sse' '--format xml'; do
   read -ra words <<<"$option"
   refuses "$option: @(it|item|nothing|after) *" "${small[@]}" "${words[@]}"
@@ -42,6 +43,9 @@ refuses '--ranks 2,x: item 2, x: it is a whole number from 2 to 1024*' "${small[
 refuses '--link 100Mb: it is a number above 0, or two as UP/DOWN, with a unit: kbit, Mbit, *' "${small[@]}" --link 100Mb
 refuses '--codec terna+quartic: *[(]did you mean ternary[?])*' "${small[@]}" -c terna+quartic
 refuses '--server-link goes with --kind server' "${small[@]}" --kind gather --server-link 1Gbit
+refuses '--device h10: it is h100 or rtx4090, or the rates *; did you mean h100[?]' "${small[@]}" --device h10
+refuses '--device goes without --kind gossip' "${small[@]}" --kind gather,gossip -c qsgd --device h100
+refuses '--device goes without --kind groups' "${small[@]}" --kind groups:2 --device h100
 refuses '--site-link goes with --kind groups' "${small[@]}" --kind gossip --site-link 1Gbit
 refuses '--site-latency goes with --kind groups' "${small[@]}" --site-latency 0
 refuses '--kind groups:4: 6 ranks are not a multiple of it' "${small[@]}" --kind groups:4 --ranks 4,6
@@ -163,6 +167,83 @@ for b in best:
     assert len(of) == 13 and b['step_ms'] == min(r['step_ms'] for r in of), b
     assert b['floats_ms'] == min(r['floats_ms'] for r in of), b
     assert (b['codec'] is None) == (b['step_ms'] >= b['floats_ms']), b
+PYTHON
+
+# ---- gradients on a device: the same bytes on the network; what crosses, and what goes through the memory
+
+many=(-c 3lc -c 3lc:block=1000 -c 3lc-golomb -c stochastic-ternary+quartic -c natural -c qsgd:bits=4 -c qsgd:block=300
+  -c onebit -c topk -c 'topk:select=exact,bits=1' -c topk:block=4096 -c sbc -c random-sparse -c int8 -c raw)
+on=(--shapes medium.txt --kind 'all-reduce,owners,gather,server:2' --ranks 3 --link 10Gbit --warmup 1
+  --rounds 1 --compute 2 --format json --traces "$data")
+accepts "${on[@]}" "${many[@]}"
+cp out host.json
+accepts "${on[@]}" "${many[@]}" --device 200GB/s:10GB/s
+cp out device.json
+accepts "${on[@]}" -c 3lc -c sbc -c natural --device 200GB/s:10GB/s --memory 2Mi
+cp out replayed.json
+for way in 'h100 3350e9 25e9' 'rtx4090:50GB/s 1008e9 50e9'; do
+  accepts --shapes medium.txt -c 3lc --kind all-reduce --link 1Gbit --rounds 1 --format json --device "${way%% *}"
+  read -r memory bus <<<"${way#* }"
+  # 4 tensors of 36,864 values as quartic bytes, and 4 of 64 as floats
+  awk -v got="$(grep -oE '"device_ms": [0-9.]*' out | head -1)" "BEGIN {split(got, g, \": \"); m = 147456; q = 4 * 7373
+    want = 1e3 * ((24 * m + 2 * q) / $memory + 2 * (q + 1024) / $bus)
+    exit !(g[2] > want * 0.999999 && g[2] < want * 1.000001)}" ||
+    bad "$way: $(grep -oE '"device_ms": [0-9.]*' out)"
+done
+accepts --shapes medium.txt --device h100 --rounds 1 --link 10Gbit
+[[ $(awk 'length > 100 && !/^medium, /' out) == '' && $(<out) == *'; device: h100'* && $(<out) == *'; direct: '* ]] ||
+  bad "table with a device"
+count=$((count + 1))
+python3 - <<'PYTHON' || bad "json: other predictions with a device"
+import json, math
+
+def rows(name):
+    return {(r['codec'], r['kind']): r for r in json.load(open(name + '.json'))['rows'] if not r['beside']}
+
+LARGE, SMALL = 4 * 36864, 4 * 64 # small tensors have no frame of their own
+QUARTIC, VALUES = 4 * 7373, 4 * LARGE
+# by codec: what goes to the host, and bytes through the memory besides; None: it depends on the gradients
+PUSH = {'3lc': (QUARTIC, 20), '3lc:block=1000': (4 * (36 * 200 + 173), 20), '3lc-golomb': (QUARTIC, 20),
+        'natural': (LARGE + 4 * 4, 8), 'qsgd:bits=4': (LARGE / 2, 8),
+        'qsgd:block=300': (LARGE + 4 * 123 * 8, 8), 'onebit': (LARGE / 8, 20),
+        'topk': (None, 20), 'topk:select=exact,bits=1': (8 * 4 * 1843, 44), 'sbc': (2 * 8 * 4 * 369, 64)}
+ANSWERED = dict(PUSH, onebit=PUSH['3lc'], topk=PUSH['3lc'], sbc=PUSH['3lc'], **{
+    'topk:select=exact,bits=1': PUSH['3lc'], 'topk:block=4096': PUSH['3lc'],
+    'stochastic-ternary+quartic': PUSH['3lc'], 'random-sparse': (None, 4)})
+host, device, replayed = map(rows, ('host', 'device', 'replayed'))
+for key, row in replayed.items(): # real objects, which come and go
+    moved = [[p['device']['to_host'] for p in rows[key]['phases']] for rows in (device, replayed)]
+    assert (row['replayed'] or key == ('natural', 'server')) and moved[0] == moved[1], (key, moved)
+assert host.keys() == device.keys() and len(device) == 15 * 4
+for (codec, kind), row in device.items():
+    before = host[codec, kind]
+    for key in 'sent_mean', 'sent_busiest', 'received_busiest', 'server_sent', 'messages':
+        assert row[key] == before[key], (key, row)
+    phases = [p['device'] for p in row['phases']]
+    push, pull = phases[0], phases[-1]
+    assert all(p == {'memory': 0, 'to_host': 0, 'to_device': 0} for p in phases[1:-1]), phases
+    sent, sweeps = PUSH.get(codec, (VALUES, 0))
+    if sent is None: # 8 bytes of each value that is sent
+        sent = push['to_host'] - 4 * SMALL
+        assert 0 < sent < 8 * 0.1 * LARGE and sent % 4 == 0, push
+    assert push['to_host'] == sent + 4 * SMALL, (codec, kind, push)
+    assert math.isclose(push['memory'], sweeps * LARGE + (sent if sweeps else 0)), (codec, kind, push)
+    assert push['to_device'] == (sent / 2 if codec in ('sbc', 'topk:select=exact,bits=1') else 0), (codec, push)
+    sent, sweeps = (VALUES, 0) if kind == 'gather' else ANSWERED.get(codec, (VALUES, 0))
+    if sent is None:
+        sent = pull['to_device'] - 4 * SMALL
+        assert 0 < sent <= 12 * LARGE, pull
+    assert pull['to_host'] == 0 and pull['to_device'] == sent + 4 * SMALL, (codec, kind, pull)
+    assert math.isclose(pull['memory'], (4 * LARGE + sent if sweeps else 0)), (codec, kind, pull)
+    taken = sum(p['memory'] / 200e9 + (p['to_host'] + p['to_device']) / 10e9 for p in phases)
+    assert math.isclose(row['device_ms'], 1e3 * taken), row
+    assert math.isclose(row['step_ms'], 2 + row['device_ms'] + row['codec_ms'] + row['wire_ms']), row
+    crossed = 1e3 * 2 * 4 * row['values'] / 10e9
+    for key in 'ring_ms', 'push_pull_ms':
+        assert math.isclose(row[key], before[key] + crossed), (key, row)
+    assert math.isclose(row['halves_ms'], before['halves_ms'] + crossed / 2), row
+    assert math.isclose(row['floats_direct_ms'], before['floats_ms']), row
+    assert row['device'] == '200GB/s:10GB/s' and before['device'] is None and before['device_ms'] is None, row
 PYTHON
 
 # ---- what gradients are made of

@@ -1,0 +1,51 @@
+/* SPDX-License-Identifier: MIT */
+#include "kernels.h"
+#include "../lib/codecs.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const struct sweeps {
+    const char *quantizer;
+    kernel_form form;
+    double measure, encode, decode, exact;
+} all[] = {
+#define SWEEPS(quantizer, form, measure, encode, decode, exact) {quantizer, form, measure, encode, decode, exact},
+#include "kernels.def"
+};
+
+static const struct sweeps *find(const char *quantizer)
+{
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+        if (!strcmp(all[i].quantizer, quantizer))
+            return &all[i];
+    }
+    return NULL;
+}
+
+/* Scalars before an unblocked payload (src/docs/format.md). */
+static size_t scalars_of(const char *quantizer)
+{
+    return !strcmp(quantizer, "qsgd") ? 1 : !strcmp(quantizer, "onebit") ? 2 : 0;
+}
+
+kernels kernels_of(const char *codec)
+{
+    const char *block = strstr(codec, "block=");
+    char quantizer[CODEC_SIZE];
+    const struct sweeps *s = codec_quantizer(codec, quantizer) ? find(quantizer) : NULL;
+    bool binary = s && !strcmp(quantizer, "sparse-binary");
+    kernels k = {.block = block ? strtoull(block + strlen("block="), NULL, 10) : 0};
+
+    if (!s)
+        return k;
+    k.answer = s->form;
+    k.answer_bytes = s->decode;
+    if (s->encode > 0 && !(s->form == MEMBERS && block)) {
+        k.push = s->form;
+        k.push_bytes = s->measure + s->encode + (binary || strstr(codec, "select=exact") ? s->exact : 0);
+    }
+    k.scalars = scalars_of(quantizer);
+    k.both_sides = binary;
+    k.returns = binary || (strstr(codec, "bits=") && !strstr(codec, "bits=32"));
+    return k;
+}
