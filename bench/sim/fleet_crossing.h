@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT
  *
- * What crosses between the device of rank 0 and its host: it is taken from frames, and a context of the codec stands for
+ * What crosses between the device of rank 0 and its host: it is taken from frames. A context of the codec stands for
  * the kernels that quantize.
  */
 #ifndef SIM_FLEET_CROSSING_H

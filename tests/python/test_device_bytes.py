@@ -97,7 +97,7 @@ class Counted(unittest.TestCase):
 
     def test_zero_runs(self):
         """Two loads of a sweep share a byte. Nearly all bytes stand for themselves."""
-        quartic, n = symbols(0.6)
+        quartic, _ = symbols(0.6)
         with kernels.Accesses() as pushed:
             coded, ends = kernels_lossless.RUNS.shrink(quartic, (len(quartic),))
         with kernels.Accesses() as answered:

@@ -171,8 +171,8 @@ PYTHON
 
 # ---- gradients on a device: the same bytes on the network; what crosses, and what goes through the memory
 
-many=(-c 3lc -c 3lc:block=1000 -c 3lc-golomb -c ternary+quartic -c stochastic-ternary+quartic -c natural -c qsgd:bits=4 -c qsgd:block=300
-  -c onebit -c topk -c 'topk:select=exact,bits=1' -c topk:block=4096 -c sbc -c random-sparse -c int8 -c raw)
+many=(-c 3lc -c 3lc:block=1000 -c 3lc-golomb -c ternary+quartic -c stochastic-ternary+quartic -c natural
+  -c qsgd:bits=4 -c qsgd:block=300 -c onebit -c topk -c 'topk:select=exact,bits=1' -c topk:block=4096 -c sbc -c random-sparse -c int8 -c raw)
 on=(--shapes medium.txt --kind 'all-reduce,owners,gather,server:2' --ranks 3 --link 10Gbit --warmup 1
   --rounds 1 --compute 2 --format json --traces "$data")
 accepts "${on[@]}" "${many[@]}"
