@@ -172,7 +172,8 @@ PYTHON
 # ---- gradients on a device: the same bytes on the network; what crosses, and what goes through the memory
 
 many=(-c 3lc -c 3lc:block=1000 -c 3lc-golomb -c ternary+quartic -c stochastic-ternary+quartic -c natural
-  -c qsgd:bits=4 -c qsgd:block=300 -c onebit -c topk -c 'topk:select=exact,bits=1' -c topk:block=4096 -c sbc -c random-sparse -c int8 -c raw)
+  -c qsgd:bits=4 -c qsgd:block=300 -c onebit -c topk -c 'topk:select=exact,bits=1' -c topk:block=4096
+  -c sbc -c random-sparse -c int8 -c raw)
 on=(--shapes medium.txt --kind 'all-reduce,owners,gather,server:2' --ranks 3 --link 10Gbit --warmup 1
   --rounds 1 --compute 2 --format json --traces "$data")
 accepts "${on[@]}" "${many[@]}"
@@ -209,10 +210,10 @@ PUSH = {'3lc': (None, 20), '3lc:block=1000': (4 * (36 * 200 + 173), 20), '3lc-go
         'natural': (LARGE + 4 * 4, 8), 'qsgd:bits=4': (LARGE / 2, 8),
         'qsgd:block=300': (LARGE + 4 * 123 * 8, 8), 'onebit': (LARGE / 8, 20),
         'topk': (None, 20), 'topk:select=exact,bits=1': (8 * 4 * 1843, 44), 'sbc': (2 * 8 * 4 * 369, 64)}
-ANSWERED = dict(PUSH, onebit=PUSH['3lc'], topk=PUSH['3lc'], sbc=PUSH['3lc'], **{
-    'topk:select=exact,bits=1': PUSH['3lc'], 'topk:block=4096': PUSH['3lc'], '3lc-golomb': (QUARTIC, 4),
-    'stochastic-ternary+quartic': (QUARTIC, 4), 'random-sparse': (None, 4)})
-SHRUNK = {codec for codec, way in ANSWERED.items() if way == PUSH['3lc']} # to payloads of 3lc
+GOLOMB = (QUARTIC, 20) # answers of 3lc-golomb, and of codecs that have no others
+ANSWERED = dict(PUSH, onebit=GOLOMB, topk=GOLOMB, sbc=GOLOMB, **{
+    '3lc-golomb': GOLOMB, 'topk:select=exact,bits=1': GOLOMB, 'topk:block=4096': GOLOMB,
+    'stochastic-ternary+quartic': PUSH['ternary+quartic'], 'random-sparse': (None, 4)})
 
 def stages(codec, sent, memory):
     """Whether the lossless stages of a push moved the rest: of Golomb codes 16 bytes for each symbol that is not 0,
@@ -246,9 +247,9 @@ for (codec, kind), row in device.items():
     sent, sweeps = (VALUES, 0) if kind == 'gather' else ANSWERED.get(codec, (VALUES, 0))
     if sent is None:
         sent = pull['to_device'] - 4 * SMALL
-        assert 0 < sent <= (QUARTIC if codec in SHRUNK else 12 * LARGE), pull
+        assert 0 < sent <= (QUARTIC if codec == '3lc' else 12 * LARGE), pull
     assert pull['to_host'] == 0 and pull['to_device'] == sent + 4 * SMALL, (codec, kind, pull)
-    rest = 2 * QUARTIC + 2 * sent if sweeps and codec in SHRUNK else 0
+    rest = 2 * QUARTIC + 2 * sent if sweeps and codec == '3lc' else 0
     assert math.isclose(pull['memory'], (4 * LARGE + sent + rest if sweeps else 0)), (codec, kind, pull)
     taken = sum(p['memory'] / 200e9 + (p['to_host'] + p['to_device']) / 10e9 for p in phases)
     assert math.isclose(row['device_ms'], 1e3 * taken), row
