@@ -218,6 +218,19 @@ bool codec_quantizer(const char *codec, char *name)
     return true;
 }
 
+bool codec_stages(const char *codec, char *stages)
+{
+    const char *others = strchr(codec, '+');
+    tlc_codec_entry e;
+
+    if (!find_entry(codec, &e))
+        return false;
+    const char *first = e.list ? strchr(e.list, '+') : NULL;
+    snprintf(stages, CODEC_SIZE, "%s%s%s", first ? first + 1 : "", first && others ? "+" : "",
+             others ? others + 1 : "");
+    return true;
+}
+
 bool codec_is_raw(const char *codec)
 {
     return codec_takes_nonfinite(codec, 0);

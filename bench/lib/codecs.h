@@ -37,6 +37,9 @@ bool codec_is_raw(const char *codec);
 /* The name of the stage that takes the floats, as "ternary" of 3lc. name: CODEC_SIZE bytes. false: there is no such
  * codec. */
 bool codec_quantizer(const char *codec, char *name);
+/* The other stages: quartic+zerorun of 3lc, nothing of natural. stages: CODEC_SIZE bytes. false: there is no such
+ * codec. */
+bool codec_stages(const char *codec, char *stages);
 /* Whether the codec takes values that are not finite. */
 bool codec_takes_nonfinite(const char *codec, int feedback);
 /* Whether there is error feedback. feedback: as in tlc_config. */

@@ -13,6 +13,15 @@ static const struct sweeps {
 #include "kernels.def"
 };
 
+static const struct lossless {
+    const char *stages;
+    stage_bytes push, answer;
+} lossless[] = {
+#define LOSSLESS(stages, quartic, nonzero, payload, answer_quartic, answer_payload)                                    \
+    {stages, {quartic, nonzero, payload}, {answer_quartic, 0, answer_payload}},
+#include "kernels.def"
+};
+
 static const struct sweeps *find(const char *quantizer)
 {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -22,16 +31,29 @@ static const struct sweeps *find(const char *quantizer)
     return NULL;
 }
 
-/* Scalars before an unblocked payload (src/docs/format.md). */
+/* Scalars before an unblocked payload (src/docs/format.md), of forms QUARTIC and PAYLOAD. */
 static size_t scalars_of(const char *quantizer)
 {
-    return !strcmp(quantizer, "qsgd") ? 1 : !strcmp(quantizer, "onebit") ? 2 : 0;
+    return !strcmp(quantizer, "natural") ? 0 : !strcmp(quantizer, "onebit") ? 2 : 1;
+}
+
+/* Of codecs of 3-value symbols without blocks. */
+static void add_lossless(kernels *k, const struct lossless *l)
+{
+    if (k->push == QUARTIC) {
+        k->push = PAYLOAD;
+        k->push_stages = l->push;
+    }
+    if (l->answer.quartic > 0) {
+        k->answer = PAYLOAD;
+        k->answer_stages = l->answer;
+    }
 }
 
 kernels kernels_of(const char *codec)
 {
     const char *block = strstr(codec, "block=");
-    char quantizer[CODEC_SIZE];
+    char quantizer[CODEC_SIZE], stages[CODEC_SIZE];
     const struct sweeps *s = codec_quantizer(codec, quantizer) ? find(quantizer) : NULL;
     bool binary = s && !strcmp(quantizer, "sparse-binary");
     kernels k = {.block = block ? strtoull(block + strlen("block="), NULL, 10) : 0};
@@ -46,6 +68,11 @@ kernels kernels_of(const char *codec)
     }
     k.scalars = scalars_of(quantizer);
     k.both_sides = binary;
+    k.decoded = !strcmp(quantizer, "random-sparse");
     k.returns = binary || (strstr(codec, "bits=") && !strstr(codec, "bits=32"));
+    for (size_t i = 0; s->form == QUARTIC && !block && i < sizeof lossless / sizeof lossless[0]; i++) {
+        if (codec_stages(codec, stages) && !strcmp(lossless[i].stages, stages))
+            add_lossless(&k, &lossless[i]);
+    }
     return k;
 }

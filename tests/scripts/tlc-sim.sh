@@ -171,18 +171,20 @@ PYTHON
 
 # ---- gradients on a device: the same bytes on the network; what crosses, and what goes through the memory
 
-many=(-c 3lc -c 3lc:block=1000 -c 3lc-golomb -c stochastic-ternary+quartic -c natural -c qsgd:bits=4 -c qsgd:block=300
-  -c onebit -c topk -c 'topk:select=exact,bits=1' -c topk:block=4096 -c sbc -c random-sparse -c int8 -c raw)
+many=(-c 3lc -c 3lc:block=1000 -c 3lc-golomb -c ternary+quartic -c stochastic-ternary+quartic -c natural
+  -c qsgd:bits=4 -c qsgd:block=300 -c onebit -c topk -c 'topk:select=exact,bits=1' -c topk:block=4096
+  -c sbc -c random-sparse -c int8 -c raw)
 on=(--shapes medium.txt --kind 'all-reduce,owners,gather,server:2' --ranks 3 --link 10Gbit --warmup 1
   --rounds 1 --compute 2 --format json --traces "$data")
 accepts "${on[@]}" "${many[@]}"
 cp out host.json
 accepts "${on[@]}" "${many[@]}" --device 200GB/s:10GB/s
 cp out device.json
-accepts "${on[@]}" -c 3lc -c sbc -c natural --device 200GB/s:10GB/s --memory 2Mi
+accepts "${on[@]}" -c ternary+quartic -c sbc -c natural --device 200GB/s:10GB/s --memory 2Mi
 cp out replayed.json
 for way in 'h100 3350e9 25e9' 'rtx4090:50GB/s 1008e9 50e9'; do
-  accepts --shapes medium.txt -c 3lc --kind all-reduce --link 1Gbit --rounds 1 --format json --device "${way%% *}"
+  accepts --shapes medium.txt -c ternary+quartic --kind all-reduce --link 1Gbit --rounds 1 --format json \
+    --device "${way%% *}"
   read -r memory bus <<<"${way#* }"
   # 4 tensors of 36,864 values as quartic bytes, and 4 of 64 as floats
   awk -v got="$(grep -oE '"device_ms": [0-9.]*' out | head -1)" "BEGIN {split(got, g, \": \"); m = 147456; q = 4 * 7373
@@ -203,18 +205,28 @@ def rows(name):
 LARGE, SMALL = 4 * 36864, 4 * 64 # small tensors have no frame of their own
 QUARTIC, VALUES = 4 * 7373, 4 * LARGE
 # by codec: what goes to the host, and bytes through the memory besides; None: it depends on the gradients
-PUSH = {'3lc': (QUARTIC, 20), '3lc:block=1000': (4 * (36 * 200 + 173), 20), '3lc-golomb': (QUARTIC, 20),
+PUSH = {'3lc': (None, 20), '3lc:block=1000': (4 * (36 * 200 + 173), 20), '3lc-golomb': (None, 20),
+        'ternary+quartic': (QUARTIC, 20), 'random-sparse': (None, 8), 'int8': (LARGE, 8),
         'natural': (LARGE + 4 * 4, 8), 'qsgd:bits=4': (LARGE / 2, 8),
         'qsgd:block=300': (LARGE + 4 * 123 * 8, 8), 'onebit': (LARGE / 8, 20),
         'topk': (None, 20), 'topk:select=exact,bits=1': (8 * 4 * 1843, 44), 'sbc': (2 * 8 * 4 * 369, 64)}
-ANSWERED = dict(PUSH, onebit=PUSH['3lc'], topk=PUSH['3lc'], sbc=PUSH['3lc'], **{
-    'topk:select=exact,bits=1': PUSH['3lc'], 'topk:block=4096': PUSH['3lc'],
-    'stochastic-ternary+quartic': PUSH['3lc'], 'random-sparse': (None, 4)})
+GOLOMB = (QUARTIC, 20) # answers of 3lc-golomb, and of codecs that have no others
+ANSWERED = dict(PUSH, onebit=GOLOMB, topk=GOLOMB, sbc=GOLOMB, **{
+    '3lc-golomb': GOLOMB, 'topk:select=exact,bits=1': GOLOMB, 'topk:block=4096': GOLOMB,
+    'stochastic-ternary+quartic': PUSH['ternary+quartic'], 'random-sparse': (None, 4)})
+
+def stages(codec, sent, memory):
+    """Whether the lossless stages of a push moved the rest: of Golomb codes 16 bytes for each symbol that is not 0,
+    of which there are at least 2 bits in the payload."""
+    if codec == '3lc':
+        return memory == 3 * QUARTIC
+    rest = memory - 17 * QUARTIC - sent
+    return rest % 16 == 0 and 0 < rest / 16 <= 4 * sent
 host, device, replayed = map(rows, ('host', 'device', 'replayed'))
 for key, row in replayed.items(): # real objects, which come and go
     moved = [[p['device']['to_host'] for p in rows[key]['phases']] for rows in (device, replayed)]
     assert (row['replayed'] or key == ('natural', 'server')) and moved[0] == moved[1], (key, moved)
-assert host.keys() == device.keys() and len(device) == 15 * 4
+assert host.keys() == device.keys() and len(device) == 16 * 4
 for (codec, kind), row in device.items():
     before = host[codec, kind]
     for key in 'sent_mean', 'sent_busiest', 'received_busiest', 'server_sent', 'messages':
@@ -223,18 +235,22 @@ for (codec, kind), row in device.items():
     push, pull = phases[0], phases[-1]
     assert all(p == {'memory': 0, 'to_host': 0, 'to_device': 0} for p in phases[1:-1]), phases
     sent, sweeps = PUSH.get(codec, (VALUES, 0))
-    if sent is None: # 8 bytes of each value that is sent
+    shrunk = codec in ('3lc', '3lc-golomb')
+    if sent is None: # a payload, or 8 bytes of each value that is sent
         sent = push['to_host'] - 4 * SMALL
-        assert 0 < sent < 8 * 0.1 * LARGE and sent % 4 == 0, push
+        most = QUARTIC if shrunk else 8 * (0.26 if codec == 'random-sparse' else 0.1) * LARGE
+        assert 0 < sent < most and (shrunk or sent % 8 == 0), push
     assert push['to_host'] == sent + 4 * SMALL, (codec, kind, push)
-    assert math.isclose(push['memory'], sweeps * LARGE + (sent if sweeps else 0)), (codec, kind, push)
+    memory = push['memory'] - sweeps * LARGE - (sent if sweeps else 0)
+    assert stages(codec, sent, memory) if shrunk else memory == 0, (codec, kind, push)
     assert push['to_device'] == (sent / 2 if codec in ('sbc', 'topk:select=exact,bits=1') else 0), (codec, push)
     sent, sweeps = (VALUES, 0) if kind == 'gather' else ANSWERED.get(codec, (VALUES, 0))
     if sent is None:
         sent = pull['to_device'] - 4 * SMALL
-        assert 0 < sent <= 12 * LARGE, pull
+        assert 0 < sent <= (QUARTIC if codec == '3lc' else 12 * LARGE), pull
     assert pull['to_host'] == 0 and pull['to_device'] == sent + 4 * SMALL, (codec, kind, pull)
-    assert math.isclose(pull['memory'], (4 * LARGE + sent if sweeps else 0)), (codec, kind, pull)
+    rest = 2 * QUARTIC + 2 * sent if sweeps and codec == '3lc' else 0
+    assert math.isclose(pull['memory'], (4 * LARGE + sent + rest if sweeps else 0)), (codec, kind, pull)
     taken = sum(p['memory'] / 200e9 + (p['to_host'] + p['to_device']) / 10e9 for p in phases)
     assert math.isclose(row['device_ms'], 1e3 * taken), row
     assert math.isclose(row['step_ms'], 2 + row['device_ms'] + row['codec_ms'] + row['wire_ms']), row

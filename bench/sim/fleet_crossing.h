@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: MIT
+ *
+ * What crosses between the device of rank 0 and its host: it is taken from frames. A context of the codec stands for
+ * the kernels that quantize.
+ */
+#ifndef SIM_FLEET_CROSSING_H
+#define SIM_FLEET_CROSSING_H
+
+#include "fleet_device.h"
+#include "kernels.h"
+#include <threelc/frames.h>
+
+/* Positions and values, which rise. */
+typedef struct members {
+    uint64_t *positions;
+    float *values;
+    size_t k, room;
+} members;
+
+/* A part of the model that has a frame of its own, in pushes or in answers. */
+typedef struct crossing {
+    size_t tensor, first, n;
+    unsigned char *bytes; /* that cross: quartic bytes, or a payload */
+    size_t size, room;
+    size_t quartic, nonzero; /* quartic bytes of 3-value symbols; in pushes, how many symbols are not 0 */
+    float *scalars;          /* with quartic bytes one for each block, with payloads 2 */
+    size_t blocks;
+    members chosen; /* or these cross */
+    /* of pushes: */
+    tlc_ctx *quantizer, *other; /* other: of the sign that is not sent; NULL: the codec chooses at once */
+    float *residual;            /* the memory of the fleet */
+    float *sent;                /* what members decode to */
+    size_t sent_room;
+    unsigned char *frame;
+    size_t bound;
+} crossing;
+
+struct fleet_device {
+    fleet *f;
+    const char *answers_codec;
+    kernels kernels, answered; /* of the codec of pushes, and of that of answers */
+    bool is_open;
+    crossing *push, *answer;
+    size_t pushes, answers;
+    tlc_message *frames;  /* of all pushes, or of all answers */
+    void **out;           /* by tensor; NULL: its frames are taken */
+    unsigned char *frame; /* of the device */
+    float *values;        /* of the largest part: residual + gradient */
+    members sides[2];
+    void *scratch;
+};
+
+void crossing_free_members(members *m);
+/* Whether a call of the library did what it should. If not, why says which. */
+bool crossing_done(tlc_status status, const char *call, char *why);
+/* Takes what crosses from a frame. */
+bool crossing_take(crossing *c, kernel_form form, const unsigned char *frame, size_t len, char *why);
+/* What the device makes of its part of a gradient. */
+bool crossing_quantize(fleet_device *d, crossing *c, const float *grad, char *why);
+#endif
