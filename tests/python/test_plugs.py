@@ -8,7 +8,7 @@ import zlib
 
 import numpy
 import torch
-from threelc import CorruptError, _bundles
+from threelc import CorruptError, _bundles, delta
 from threelc.plugs import _patches, _xor, nemo_rl, skyrl
 
 DTYPES = [getattr(torch, name) for name in _patches._DTYPES if hasattr(torch, name)]
@@ -113,6 +113,13 @@ class Xor(unittest.TestCase):
         self.assertLess(8 * len(_xor.compress(self.changed("u1", 0.01))), 14 * 0.01 * N)
         self.assertLess(8 * len(_xor.compress(self.changed("u4", 0.01))), 14 * 0.01 * N)
 
+    def test_the_first_bytes_tell_the_width(self):
+        """The first MiB, of a model that is larger."""
+        first = 6 * self.changed("u2", 0.01)
+        rest = 24 * self.changed("u1", 0.01)
+        self.assertEqual(delta.peek(_xor.compress(first + rest)).dtype.name, "BF16")
+        self.assertEqual(delta.peek(_xor.compress(rest)).dtype.name, "U8")
+
     def test_other_sizes_and_damaged_frames_are_refused(self):
         frame = skyrl.compress_bytes(self.changed("u2", 0.01))
         for size in 0, 2 * N - 2, 2 * N + 2, 1 << 60:
@@ -176,6 +183,11 @@ class NeMoRL(unittest.TestCase):
         self.assertEqual([(group.dtype, group.tolist()) for group in came[1]],
                          [(group.dtype, group.tolist()) for group in groups])
         self.assertEqual(nemo_rl.decode(nemo_rl.encode((locations[:0], (), [])))[1:], ((), []))
+
+    def test_a_payload_that_came_goes_on(self):
+        """With the same bytes."""
+        message = nemo_rl.encode(self.made())
+        self.assertEqual(nemo_rl.encode(nemo_rl.decode(message)), message)
 
     def test_damaged_payloads_are_refused(self):
         message = nemo_rl.encode(self.made())
