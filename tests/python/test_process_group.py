@@ -181,8 +181,8 @@ class ProcessGroups(Refusals):
         found, done = [], threading.Event()
 
         def passes(inner):
-            tensor = torch.ones(1, requires_grad=True)
-            one = 2 * tensor
+            with torch.enable_grad():  # a pass is without
+                one = 2 * torch.ones(1, requires_grad=True)
             one.register_hook(lambda _: passes(False) if inner else found.append(in_two_backward_passes()))
             one.backward()
 
