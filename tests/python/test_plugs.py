@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: MIT
 """threelc.plugs, where no other project is needed: bits come back, damaged messages are refused, sizes."""
+import importlib
 import json
 import random
+import sys
 import types
 import unittest
 import zlib
+from collections import namedtuple
+from unittest import mock
 
 import numpy
 import torch
@@ -162,6 +166,39 @@ def payload(items):
             item.update(index_encoding="deltas", index_end=places)
         metadata.append(item)
     return torch.cat(locations), tuple(map(torch.cat, groups.values())), metadata
+
+
+class Verl(unittest.TestCase):
+    """With types that stand for verl's; test_plugs_projects.py has its own."""
+
+    def test_flushes_come_back(self):
+        encode = types.ModuleType("verl.checkpoint_engine.delta_sync.encode")
+        encode.DeltaFlush = namedtuple("DeltaFlush", "encoding params positions_cpu values_gpu checksum")
+        encode.DeltaParam = namedtuple("DeltaParam", "name dtype shape pos_start pos_end pos_width val_start val_end")
+        encode.checksum = lambda positions, values: int(positions.sum()) + sum(bits(values))
+        parents = ("verl", "verl.checkpoint_engine", "verl.checkpoint_engine.delta_sync")
+        with mock.patch.dict(sys.modules, {**{name: types.ModuleType(name) for name in parents},
+                                           encode.__name__: encode}):
+            sys.modules.pop("threelc.plugs.verl", None)
+            plug = importlib.import_module("threelc.plugs.verl")
+        given, params, at = [patch(name, torch.bfloat16, 0.01, seed) for seed, name in enumerate("qkv")], [], 0
+        for each in given:
+            end = at + len(each.values)
+            params.append(encode.DeltaParam(each.name, "bfloat16", list(each.shape), 4 * at, 4 * end, 4, at, end))
+            at = end
+        positions = torch.cat([each.positions for each in given]).to(torch.int32).view(torch.uint8)
+        values = torch.cat([each.values for each in given])
+        came = plug.unpack(plug.pack(encode.DeltaFlush("indices", params, positions, values, None)))
+        self.assertEqual((came.encoding, came.params, came.checksum),
+                         ("indices", params, encode.checksum(positions, values)))
+        self.assertEqual((came.positions_cpu.tolist(), bits(came.values_gpu)), (positions.tolist(), bits(values)))
+        self.assertEqual(plug.unpack(plug.pack(encode.DeltaFlush("indices", [], positions[:0], values[:0], None)))[1],
+                         [])
+        for words, wrong in (("not dense", {"encoding": "dense"}), ("q has positions of 8 bytes", {
+                "params": [params[0]._replace(pos_width=8)]}), ("float32 in a flush of torch.bfloat16", {
+                    "params": [params[0]._replace(dtype="float32")]})):
+            with self.assertRaisesRegex(ValueError, words):
+                plug.pack(encode.DeltaFlush("indices", params, positions, values, None)._replace(**wrong))
 
 
 class NeMoRL(unittest.TestCase):
