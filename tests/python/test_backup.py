@@ -110,6 +110,17 @@ def other_steps(rank, world):
     optimizer.state_dict()
 
 
+def resumed(rank, world, states):
+    """The state of a run of this rank, in which its pushes were late 10^rank times; or what is late after states."""
+    model = Linear()
+    optimizer = threelc.torch.PushPull(model, sgd, backup=1)
+    if states:
+        optimizer.load_state_dict(states)
+        return optimizer.stats.late
+    ones(model, optimizer, 1)
+    return {**optimizer.state_dict(), "late": 10**rank}
+
+
 def made(rank, world, settings, later=None):
     """later: max_norm is set afterwards."""
     model = Linear()
@@ -172,6 +183,12 @@ class Stragglers(unittest.TestCase):
             self.assertGreaterEqual(late, 3)
             self.assertGreaterEqual(stats.late, late + 3)
             self.assertEqual((found[0][2].late, found[0][2].steps), (0, 2 * STEPS))
+
+    def test_counts_go_on(self):
+        """Each once, on another number of ranks, too."""
+        states = CLUSTER.run(3, resumed, None)
+        self.assertEqual(CLUSTER.run(3, resumed, states), [1, 10, 100])
+        self.assertEqual(CLUSTER.run(2, resumed, states), [101, 10])
 
 
 class Failures(Refusals):

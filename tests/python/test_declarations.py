@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Each ctypes declaration against the headers, as gcc reads them."""
 import ctypes
+import dataclasses
 import enum
 import re
 import subprocess
@@ -8,7 +9,8 @@ import tempfile
 import unittest
 from pathlib import Path
 
-from threelc import Status, _c
+import threelc
+from threelc import Status, _c, codec_strings, delta, exchange
 
 ROOT = Path(__file__).resolve().parents[2]
 HEADERS = ("threelc.h", "bundle.h", "delta.h", "exchange.h", "gossip.h", "local.h", "weights.h")
@@ -152,3 +154,13 @@ class Declarations(unittest.TestCase):
     def test_numbers(self):
         found = self.compiled(['printf("%llu %u %zu\\n", (unsigned long long)TLC_UNKNOWN, TLC_NOBODY, TLC_ALL);'])
         self.assertEqual([int(word) for word in found], [_c.UNKNOWN, _c.NOBODY, _c.ALL])
+
+
+class Records(unittest.TestCase):
+    def test_nobody_changes_them(self):
+        """Statistics, entries of lists, settings: what calls return."""
+        found = {kind for module in (threelc, codec_strings, delta, exchange) for kind in vars(module).values()
+                 if dataclasses.is_dataclass(kind)}
+        self.assertGreater(len(found), 5)
+        for kind in found:
+            self.assertTrue(kind.__dataclass_params__.frozen, kind)

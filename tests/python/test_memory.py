@@ -7,6 +7,7 @@ import warnings
 import numpy
 import threelc
 import torch
+from threelc import _arrays
 from threelc.exchange import AllReduce, Config, Gossip, GossipKind, Graph, GraphKind, Server, Tensor, Worker
 
 N = 1000
@@ -226,6 +227,21 @@ class WithoutMemory(unittest.TestCase):
         for dtype, words in (("c8", "not complex64"), ([("a", "f4")], "gradient should have values of")):
             with self.assertRaisesRegex(TypeError, words):
                 context.compress(numpy.ones(N, dtype))
+
+    def test_how_far_shapes_reach(self):
+        """Those that are not contiguous, to the byte."""
+        for shape, strides, first in (((7,), (3,), 0), ((8,), (3,), 2), ((4, 5), (1, 4), 3), ((5, 4), (1, 9), 0),
+                                      ((2, 3, 4), (40, 1, 3), 5), ((1, 6), (9, 2), 1), ((3, 3), (0, 2), 4)):
+            reach = 1 + int(torch.arange(N).as_strided(shape, strides, first).max())
+            for fewer in 0, 1:
+                tensor = torch.ones(N).as_strided(shape, strides, first)
+                storage(tensor).resize_((reach - fewer) * (4 if hasattr(tensor, "untyped_storage") else 1))
+                if not fewer:
+                    _arrays.check_memory(tensor, "it")
+                    continue
+                words = f"{4 * reach} bytes are needed, its storage has {4 * reach - 4}"
+                with self.assertRaisesRegex(ValueError, words):
+                    _arrays.check_memory(tensor, "it")
 
     def test_memory_that_is_taken_away(self):
         """A residual, or a push that a server keeps, loses its memory between two calls."""

@@ -3,6 +3,7 @@
 import math
 import unittest
 import warnings
+from types import SimpleNamespace
 
 import torch
 
@@ -11,6 +12,7 @@ import threelc.torch
 import test_outer_arguments
 from cluster import CLUSTER, Refusals
 from outer_models import in_pieces, ones
+from threelc.torch._common import buffers
 
 
 class Masked(torch.nn.Module):
@@ -193,6 +195,15 @@ class Buffers(Refusals):
     def test_equal_ones_are_not_sent(self):
         """But for 16 bytes to each rank."""
         self.assertEqual(CLUSTER.run(2, bytes_of_masks, 9)[0] - CLUSTER.run(2, bytes_of_masks, 1)[0], 8 * 16)
+
+    def test_bytes_of_floats(self):
+        """8 for each value that has a mean, less the share of a rank."""
+        model = SimpleNamespace(buffers=lambda: dict(Masked().named_buffers()))
+        counts = (8 * 8, 2, 3, 3, 3, 2 * 2, 2)
+        for world in 1, 2, 3, 5:
+            self.assertEqual(buffers.Buffers(model, True).ring_bytes(world),
+                             sum(8 * count * (world - 1) // world for count in counts))
+            self.assertEqual(buffers.Buffers(model, False).ring_bytes(world), 0)
 
     def test_another_one(self):
         self.refused(CLUSTER.outcomes(2, another), None, "buffer exact of shape [3], torch.float64, is another one now")

@@ -1,14 +1,18 @@
 # SPDX-License-Identifier: MIT
 """threelc.plugs, where no other project is needed: bits come back, damaged messages are refused, sizes."""
+import importlib
 import json
 import random
+import sys
 import types
 import unittest
 import zlib
+from collections import namedtuple
+from unittest import mock
 
 import numpy
 import torch
-from threelc import CorruptError, _bundles
+from threelc import CorruptError, _bundles, delta
 from threelc.plugs import _patches, _xor, nemo_rl, skyrl
 
 DTYPES = [getattr(torch, name) for name in _patches._DTYPES if hasattr(torch, name)]
@@ -113,6 +117,13 @@ class Xor(unittest.TestCase):
         self.assertLess(8 * len(_xor.compress(self.changed("u1", 0.01))), 14 * 0.01 * N)
         self.assertLess(8 * len(_xor.compress(self.changed("u4", 0.01))), 14 * 0.01 * N)
 
+    def test_the_first_bytes_tell_the_width(self):
+        """The first MiB, of a model that is larger."""
+        first = 6 * self.changed("u2", 0.01)
+        rest = 24 * self.changed("u1", 0.01)
+        self.assertEqual(delta.peek(_xor.compress(first + rest)).dtype.name, "BF16")
+        self.assertEqual(delta.peek(_xor.compress(rest)).dtype.name, "U8")
+
     def test_other_sizes_and_damaged_frames_are_refused(self):
         frame = skyrl.compress_bytes(self.changed("u2", 0.01))
         for size in 0, 2 * N - 2, 2 * N + 2, 1 << 60:
@@ -157,6 +168,39 @@ def payload(items):
     return torch.cat(locations), tuple(map(torch.cat, groups.values())), metadata
 
 
+class Verl(unittest.TestCase):
+    """With types that stand for verl's; test_plugs_projects.py has its own."""
+
+    def test_flushes_come_back(self):
+        encode = types.ModuleType("verl.checkpoint_engine.delta_sync.encode")
+        encode.DeltaFlush = namedtuple("DeltaFlush", "encoding params positions_cpu values_gpu checksum")
+        encode.DeltaParam = namedtuple("DeltaParam", "name dtype shape pos_start pos_end pos_width val_start val_end")
+        encode.checksum = lambda positions, values: int(positions.sum()) + sum(bits(values))
+        parents = ("verl", "verl.checkpoint_engine", "verl.checkpoint_engine.delta_sync")
+        with mock.patch.dict(sys.modules, {**{name: types.ModuleType(name) for name in parents},
+                                           encode.__name__: encode}):
+            sys.modules.pop("threelc.plugs.verl", None)
+            plug = importlib.import_module("threelc.plugs.verl")
+        given, params, at = [patch(name, torch.bfloat16, 0.01, seed) for seed, name in enumerate("qkv")], [], 0
+        for each in given:
+            end = at + len(each.values)
+            params.append(encode.DeltaParam(each.name, "bfloat16", list(each.shape), 4 * at, 4 * end, 4, at, end))
+            at = end
+        positions = torch.cat([each.positions for each in given]).to(torch.int32).view(torch.uint8)
+        values = torch.cat([each.values for each in given])
+        came = plug.unpack(plug.pack(encode.DeltaFlush("indices", params, positions, values, None)))
+        self.assertEqual((came.encoding, came.params, came.checksum),
+                         ("indices", params, encode.checksum(positions, values)))
+        self.assertEqual((came.positions_cpu.tolist(), bits(came.values_gpu)), (positions.tolist(), bits(values)))
+        self.assertEqual(plug.unpack(plug.pack(encode.DeltaFlush("indices", [], positions[:0], values[:0], None)))[1],
+                         [])
+        for words, wrong in (("not dense", {"encoding": "dense"}), ("q has positions of 8 bytes", {
+                "params": [params[0]._replace(pos_width=8)]}), ("float32 in a flush of torch.bfloat16", {
+                    "params": [params[0]._replace(dtype="float32")]})):
+            with self.assertRaisesRegex(ValueError, words):
+                plug.pack(encode.DeltaFlush("indices", params, positions, values, None)._replace(**wrong))
+
+
 class NeMoRL(unittest.TestCase):
     def made(self):
         few = torch.tensor([5, 70_000, 70_001, 99_999])
@@ -176,6 +220,11 @@ class NeMoRL(unittest.TestCase):
         self.assertEqual([(group.dtype, group.tolist()) for group in came[1]],
                          [(group.dtype, group.tolist()) for group in groups])
         self.assertEqual(nemo_rl.decode(nemo_rl.encode((locations[:0], (), [])))[1:], ((), []))
+
+    def test_a_payload_that_came_goes_on(self):
+        """With the same bytes."""
+        message = nemo_rl.encode(self.made())
+        self.assertEqual(nemo_rl.encode(nemo_rl.decode(message)), message)
 
     def test_damaged_payloads_are_refused(self):
         message = nemo_rl.encode(self.made())

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: MIT
 """threelc.torch.new_group(): process groups that compress the gradients of trainers that know nothing of it."""
+import _thread
 import copy
+import threading
 import unittest
 
 import torch
@@ -12,7 +14,7 @@ import threelc.torch
 from cluster import CLUSTER, Refusals, attempt
 from outer_models import HAS_FSDP2
 from test_ddp import Net, batch, bits
-from threelc.torch._common.versions import has_backward_passes
+from threelc.torch._common.versions import has_backward_passes, in_two_backward_passes
 
 try:
     from torch.distributed.device_mesh import DeviceMesh, init_device_mesh
@@ -173,6 +175,25 @@ class ProcessGroups(Refusals):
                 self.assertGreater(len(residuals), 2)
         for found in CLUSTER.run(3, trained, "3lc", {"mode": "gather"}):
             self.assertGreater(found[1].ratio, 4)
+
+    def test_a_pass_that_another_one_has_begun(self):
+        """It is known in a thread that Python did not start, too: there a GPU's passes have the outer one elsewhere."""
+        found, done = [], threading.Event()
+
+        def passes(inner):
+            with torch.enable_grad():  # a pass is without
+                one = 2 * torch.ones(1, requires_grad=True)
+            one.register_hook(lambda _: passes(False) if inner else found.append(in_two_backward_passes()))
+            one.backward()
+
+        passes(False)
+        passes(True)
+        thread = threading.Thread(target=passes, args=(False,))
+        thread.start()
+        thread.join()
+        _thread.start_new_thread(lambda: (passes(False), done.set()), ())
+        self.assertTrue(done.wait(60))
+        self.assertEqual(found, [False, True, False, True])
 
     def test_resumed(self):
         """With the same bits."""

@@ -166,6 +166,13 @@ class ReplicasThatDiffer(Refusals):
         self.refused(CLUSTER.outcomes(RANKS, kinds), "RuntimeError",
                      "rank 2 has other weights than rank 0 here, in bytes.")
 
+    def test_how_many_more(self):
+        for count, more in ((1, ""), (3, ""), (4, " and 1 more"), (5, " and 2 more"), (9, " and 6 more")):
+            ranks = [dict.fromkeys([f"w{i}" for i in range(count)], rank > 1) for rank in range(4)]
+            named = ", ".join(list(ranks[0])[:3])
+            self.assertRegex(threelc.torch._common.replicas._sentence(ranks, "here"),
+                             rf"^ranks 2, 3 have other weights than rank 0 here, in {named}{more}\. ")
+
     def test_arguments(self):
         for make in MAKERS:
             self.refused(CLUSTER.outcomes(RANKS, refused, make, (-1,) * RANKS), "ValueError",

@@ -90,7 +90,18 @@ def compared(rank, world, *trainings):
     return [trained(rank, world, *training) for training in trainings]
 
 
+def owned(rank, world, settings):
+    """How many values this rank owns of one weight of 20,000."""
+    optimizer = threelc.torch.ShardedOptimizer(torch.nn.Linear(200, 100, bias=False), sgd, **settings)
+    return sum(n for _, _, n in optimizer.state_dict()["places"])
+
+
 class Exactness(unittest.TestCase):
+    def test_who_owns_what(self):
+        """A bucket is split among all owners, as it goes alone; a model is split where it is large."""
+        self.assertEqual(sorted(CLUSTER.run(2, owned, {})), [0, 20000])
+        self.assertGreater(min(CLUSTER.run(2, owned, {"overlap": True, "bucket_mb": SMALL})), 9000)
+
     def test_bits(self):
         """Whether gradients leave early or in step(), answers are hidden or not, the model is the same."""
         for maker, settings, passes in (

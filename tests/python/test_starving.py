@@ -2,11 +2,12 @@
 """Signals and residuals in statistics, on recorded gradients, and the warning if a loop starves."""
 import re
 import unittest
+import warnings
 from pathlib import Path
 
 import numpy
 from threelc.exchange import STARVES_FROM, AllReduce, Config, Tensor
-from threelc.torch._common.starving import Starving, residual_ratios
+from threelc.torch._common.starving import Starving, residual_ratios, warn_starving
 
 ROOT = Path(__file__).resolve().parents[2]
 TRACES = ROOT / "bench" / "data" / "resnet20-cifar10-s1.75"
@@ -78,6 +79,14 @@ class Warns(unittest.TestCase):
     def test_a_signal_that_fades(self):
         """Such as changes of the model where the rate falls to 0: a residual is large beside them, and does no harm."""
         self.assertEqual(self.warnings_of("sbc:p=0.001", 0.9), [])
+
+    def test_one_rank_warns(self):
+        for warning, rank, count in (("it starves", 0, 1), ("it starves", 1, 0), ("it starves", 2, 0), (None, 0, 0)):
+            with warnings.catch_warnings(record=True) as found:
+                warnings.simplefilter("always")
+                warn_starving(warning, rank)
+            self.assertEqual([(each.category, str(each.message)) for each in found],
+                             [(RuntimeWarning, warning)] * count)
 
     def test_objects_together(self):
         """As if all tensors were in one object. Without a step there is nothing."""

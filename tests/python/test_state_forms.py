@@ -12,6 +12,7 @@ import torch
 from threelc.torch._common import states
 from threelc.torch._common.histories import compare_histories
 from threelc.torch._common.states import Kind, Names, Optionally
+from threelc.torch._owners import places
 
 HEAD = {"version": 4, "kind": "Thing"}
 Pair = namedtuple("Pair", "one other")
@@ -246,6 +247,20 @@ class Ranks(unittest.TestCase):
                       for rank in range(world)]
             self.assertEqual([each["sent"] for each in counts], found)
             self.assertTrue(all(set(each) == {"sent", "more"} for each in counts))
+
+
+class OfOptimizers(unittest.TestCase):
+    def test_any_division(self):
+        """Each value has its own state, and each part the number of the first part of before that overlaps."""
+        values = torch.arange(12.0)
+        for cuts in [0, 12], [0, 4, 8, 12], [0, 5, 6, 7, 12], [0, 1, 11, 12]:
+            saved = [(("weight", first, end - first), {"m": values[first:end], "step": torch.tensor(i), "n": i})
+                     for i, (first, end) in enumerate(zip(cuts, cuts[1:]))]
+            for first, end in itertools.combinations(range(13), 2):
+                found = places._state_at(("weight", first, end - first), saved)
+                number = sum(cut <= first for cut in cuts[1:])
+                self.assertEqual((found["m"].tolist(), int(found["step"]), found["n"]),
+                                 (list(range(first, end)), number, number), (cuts, first, end))
 
 
 class Settings(unittest.TestCase):
