@@ -66,7 +66,7 @@ bool crossing_take(crossing *c, kernel_form form, const unsigned char *frame, si
 /* ---- the device -------------------------------------------------------------------------------------------------- */
 
 /* The scalars of an unblocked frame: the last ones before the payload, little-endian. */
-static void read_scalars(const fleet_device *d, crossing *c, size_t len)
+static void read_scalars(const crossing_device *d, crossing *c, size_t len)
 {
     const unsigned char *at = d->frame + len - c->size - d->kernels.scalars * sizeof(float);
 
@@ -76,7 +76,7 @@ static void read_scalars(const fleet_device *d, crossing *c, size_t len)
     }
 }
 
-static bool count_symbols(const fleet_device *d, crossing *c, size_t len, char *why)
+static bool count_symbols(const crossing_device *d, crossing *c, size_t len, char *why)
 {
     tlc_frame_info info = {.struct_size = sizeof info};
 
@@ -87,20 +87,20 @@ static bool count_symbols(const fleet_device *d, crossing *c, size_t len, char *
 }
 
 /* Residual + gradient, which the quantizer begins with. */
-static void add_residual(const fleet_device *d, const crossing *c, const float *grad)
+static void add_residual(const crossing_device *d, const crossing *c, const float *grad)
 {
     for (size_t i = 0; i < c->n; i++)
         d->values[i] = c->residual ? grad[i] + c->residual[i] : grad[i];
 }
 
-static void set_values(const fleet_device *d, members *m)
+static void set_values(const crossing_device *d, members *m)
 {
     for (size_t i = 0; i < m->k; i++)
         m->values[i] = d->values[m->positions[i]];
 }
 
 /* Puts both sides together, in the order of their positions. */
-static bool merge(fleet_device *d, members *to)
+static bool merge(crossing_device *d, members *to)
 {
     const members *a = &d->sides[0], *b = &d->sides[1];
 
@@ -116,7 +116,7 @@ static bool merge(fleet_device *d, members *to)
 }
 
 /* Adds the members of the other sign to those that are sent: what is chosen where there is no value of this one. */
-static bool add_other_side(fleet_device *d, crossing *c, char *why)
+static bool add_other_side(crossing_device *d, crossing *c, char *why)
 {
     members *sent = &d->sides[0], *other = &d->sides[1];
     const bool positive = c->chosen.k && c->chosen.values[0] > 0;
@@ -136,7 +136,7 @@ static bool add_other_side(fleet_device *d, crossing *c, char *why)
     return merge(d, &c->chosen) || explain(why, "out of memory");
 }
 
-static bool choose(fleet_device *d, crossing *c, char *why)
+static bool choose(crossing_device *d, crossing *c, char *why)
 {
     if (!d->kernels.decoded)
         set_values(d, &c->chosen);
@@ -150,7 +150,7 @@ static bool choose(fleet_device *d, crossing *c, char *why)
     return c->sent || explain(why, "out of memory");
 }
 
-bool crossing_quantize(fleet_device *d, crossing *c, const float *grad, char *why)
+bool crossing_quantize(crossing_device *d, crossing *c, const float *grad, char *why)
 {
     size_t len;
 

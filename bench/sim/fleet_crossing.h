@@ -6,8 +6,8 @@
 #ifndef SIM_FLEET_CROSSING_H
 #define SIM_FLEET_CROSSING_H
 
-#include "fleet_device.h"
 #include "kernels.h"
+#include <stdbool.h>
 #include <threelc/frames.h>
 
 /* Positions and values, which rise. */
@@ -35,20 +35,13 @@ typedef struct crossing {
     size_t bound;
 } crossing;
 
-struct fleet_device {
-    fleet *f;
-    const char *answers_codec;
-    kernels kernels, answered; /* of the codec of pushes, and of that of answers */
-    bool is_open;
-    crossing *push, *answer;
-    size_t pushes, answers;
-    tlc_message *frames;  /* of all pushes, or of all answers */
-    void **out;           /* by tensor; NULL: its frames are taken */
-    unsigned char *frame; /* of the device */
+/* What quantizes the parts of pushes. */
+typedef struct crossing_device {
+    kernels kernels;      /* of the codec of pushes */
+    unsigned char *frame; /* with room for the largest */
     float *values;        /* of the largest part: residual + gradient */
     members sides[2];
-    void *scratch;
-};
+} crossing_device;
 
 void crossing_free_members(members *m);
 /* Whether a call of the library did what it should. If not, why says which. */
@@ -56,5 +49,5 @@ bool crossing_done(tlc_status status, const char *call, char *why);
 /* Takes what crosses from a frame. */
 bool crossing_take(crossing *c, kernel_form form, const unsigned char *frame, size_t len, char *why);
 /* What the device makes of its part of a gradient. */
-bool crossing_quantize(fleet_device *d, crossing *c, const float *grad, char *why);
+bool crossing_quantize(crossing_device *d, crossing *c, const float *grad, char *why);
 #endif

@@ -5,6 +5,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+struct fleet_device {
+    fleet *f;
+    const char *answers_codec;
+    crossing_device device;
+    kernels answered; /* of the codec of answers */
+    bool is_open;
+    crossing *push, *answer;
+    size_t pushes, answers;
+    tlc_message *frames; /* of all pushes, or of all answers */
+    void **out;          /* by tensor; NULL: its frames are taken */
+    void *scratch;
+};
+
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
 static bool has_workers(const fleet_device *d)
@@ -52,7 +65,7 @@ static tlc_ctx *make_context(const fleet_device *d, const crossing *c, uint64_t 
 
 static bool open_crossing(const fleet_device *d, crossing *c, bool push, size_t i)
 {
-    const kernels *k = push ? &d->kernels : &d->answered;
+    const kernels *k = push ? &d->device.kernels : &d->answered;
     const char *codec = push ? d->f->options.codec : d->answers_codec;
     tlc_part part = {.struct_size = sizeof part};
 
@@ -79,7 +92,7 @@ static bool open_crossing(const fleet_device *d, crossing *c, bool push, size_t 
 
 static bool open_crossings(const fleet_device *d, bool push, crossing **all, size_t *count)
 {
-    const size_t wanted = (push ? d->kernels.push : d->answered.answer) == VALUES ? 0 : count_of(d, push);
+    const size_t wanted = (push ? d->device.kernels.push : d->answered.answer) == VALUES ? 0 : count_of(d, push);
 
     *all = calloc(wanted + 1, sizeof **all);
     *count = 0;
@@ -98,12 +111,12 @@ static bool skip_step(const fleet_device *d, const crossing *c)
     size_t len;
 
     if (residual) {
-        memcpy(d->values, residual, c->n * sizeof *residual);
+        memcpy(d->device.values, residual, c->n * sizeof *residual);
         memset(residual, 0, c->n * sizeof *residual);
     }
-    const bool ok = zeros && !tlc_compress(c->quantizer, zeros, d->frame, c->bound, &len);
+    const bool ok = zeros && !tlc_compress(c->quantizer, zeros, d->device.frame, c->bound, &len);
     if (residual)
-        memcpy(residual, d->values, c->n * sizeof *residual);
+        memcpy(residual, d->device.values, c->n * sizeof *residual);
     free(zeros);
     return ok;
 }
@@ -126,10 +139,10 @@ static bool open_all(fleet_device *d)
     most = d->pushes > d->answers ? d->pushes : d->answers;
     d->frames = calloc(most + 1, sizeof *d->frames);
     d->out = calloc(d->f->model->count, sizeof *d->out);
-    d->frame = malloc(bound + 1);
-    d->values = calloc(largest + 1, sizeof *d->values);
+    d->device.frame = malloc(bound + 1);
+    d->device.values = calloc(largest + 1, sizeof *d->device.values);
     d->scratch = malloc(scratch + 1);
-    d->is_open = d->frames && d->out && d->frame && d->values && d->scratch;
+    d->is_open = d->frames && d->out && d->device.frame && d->device.values && d->scratch;
     for (size_t i = 0; d->is_open && i < d->pushes; i++)
         d->is_open = skip_step(d, &d->push[i]);
     return d->is_open;
@@ -142,7 +155,7 @@ fleet_device *fleet_device_open(fleet *f)
     if (d)
         *d = (fleet_device){.f = f,
                             .answers_codec = tlc_pull_codec(f->options.codec),
-                            .kernels = kernels_of(f->options.codec),
+                            .device = {.kernels = kernels_of(f->options.codec)},
                             .answered = kernels_of(tlc_pull_codec(f->options.codec))};
     return d;
 }
@@ -169,10 +182,10 @@ void fleet_device_close(fleet_device *d)
     close_crossings(d->answer, d->answers);
     free(d->frames);
     free(d->out);
-    free(d->frame);
-    free(d->values);
-    crossing_free_members(&d->sides[0]);
-    crossing_free_members(&d->sides[1]);
+    free(d->device.frame);
+    free(d->device.values);
+    crossing_free_members(&d->device.sides[0]);
+    crossing_free_members(&d->device.sides[1]);
     free(d->scratch);
     free(d);
 }
@@ -184,7 +197,8 @@ bool fleet_device_quantize(fleet_device *d, const void *const *grads, char *why)
     bool ok = d->is_open || open_all(d) || explain(why, "out of memory");
 
     for (size_t i = 0; ok && i < d->pushes; i++)
-        ok = crossing_quantize(d, &d->push[i], (const float *)grads[d->push[i].tensor] + d->push[i].first, why);
+        ok = crossing_quantize(&d->device, &d->push[i], (const float *)grads[d->push[i].tensor] + d->push[i].first,
+                               why);
     return ok;
 }
 
@@ -196,7 +210,7 @@ static tlc_status make_frame(const fleet_device *d, crossing *c, size_t *len)
     tlc_quartic_params params;
     tlc_members_params chosen;
 
-    if (d->kernels.push == MEMBERS) {
+    if (d->device.kernels.push == MEMBERS) {
         (void)tlc_members_params_init(&chosen, sizeof chosen);
         chosen.codec = codec;
         chosen.scratch = d->scratch;
@@ -207,9 +221,9 @@ static tlc_status make_frame(const fleet_device *d, crossing *c, size_t *len)
     (void)tlc_quartic_params_init(&params, sizeof params);
     params.codec = codec;
     params.scratch = d->scratch;
-    return (d->kernels.push == QUARTIC ? tlc_compress_quartic : tlc_compress_payload)(c->bytes, c->size, c->scalars,
-                                                                                      c->n, &params, c->frame, c->bound,
-                                                                                      len);
+    return (d->device.kernels.push == QUARTIC ? tlc_compress_quartic : tlc_compress_payload)(c->bytes, c->size,
+                                                                                             c->scalars, c->n, &params,
+                                                                                             c->frame, c->bound, len);
 }
 
 bool fleet_device_push(fleet_device *d, const void *const *grads, char *why)
@@ -280,10 +294,11 @@ model_device_load fleet_device_pushed(const fleet_device *d)
 
     for (size_t i = 0; i < d->pushes; i++) {
         const crossing *c = &d->push[i];
-        const double bytes = bytes_of(c, d->kernels.push, 4);
-        load.memory += (double)c->n * d->kernels.push_bytes + bytes + bytes_of_stages(c, &d->kernels.push_stages);
+        const double bytes = bytes_of(c, d->device.kernels.push, 4);
+        load.memory += (double)c->n * d->device.kernels.push_bytes + bytes +
+                       bytes_of_stages(c, &d->device.kernels.push_stages);
         load.to_host += bytes;
-        load.to_device += d->kernels.returns ? (double)c->chosen.k * sizeof(float) : 0;
+        load.to_device += d->device.kernels.returns ? (double)c->chosen.k * sizeof(float) : 0;
     }
     return load;
 }
