@@ -28,13 +28,13 @@ tlc_status tlc_gossip_tell(tlc_gossip *g, tlc_status status, const tlc_finding *
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-/* Did the caller make the frame of a tensor? */
+/* Did the caller make the frame of a tensor, which has values? */
 static int is_given(const tlc_gossip *g, size_t tensor)
 {
     const tlc_sender *s = &g->push.sender;
     const tlc_parts parts = tlc_sender_parts_of(s, tensor);
 
-    return parts.count && tlc_sender_given(s, s->group_of[tlc_parts_at(&parts, 0)]);
+    return tlc_sender_given(s, s->group_of[tlc_parts_at(&parts, 0)]);
 }
 
 tlc_status tlc_gossip_check_values(const tlc_gossip *g, const char *name, const float *const *values)
