@@ -93,6 +93,20 @@ void tlc_allreduce_destroy(tlc_allreduce *a)
     tlc_memory_free(&memory);
 }
 
+/* ---- reports ----------------------------------------------------------------------------------------------------- */
+
+tlc_status tlc_allreduce_tell(tlc_allreduce *a, tlc_status status, const tlc_finding *finding)
+{
+    tlc_report_set(&a->report, a->step, status, finding);
+    return status;
+}
+
+void tlc_allreduce_tell_taken(tlc_allreduce *a, const uint8_t *taken)
+{
+    memcpy(a->report.taken, taken, TLC_BITMAP(a->setup.cfg.workers));
+    a->report.has_taken = 1;
+}
+
 /* ---- push -------------------------------------------------------------------------------------------------------- */
 
 static tlc_status push(tlc_allreduce *a, const void *const *grads, double weight, tlc_message *to)
@@ -138,6 +152,38 @@ tlc_status tlc_allreduce_push_frames(tlc_allreduce *a, const void *const *grads,
     status = push(a, grads, weight, to);
     tlc_sender_forget_given(&a->push.sender);
     return status;
+}
+
+/* ---- pushes that came -------------------------------------------------------------------------------------------- */
+
+void tlc_allreduce_read_pushes(tlc_allreduce *a, tlc_round *round, const tlc_message *from, tlc_finding *finding,
+                               tlc_finding *bad)
+{
+    tlc_round_clear(round);
+    *finding = *bad = tlc_finding_of(TLC_REASON_NONE);
+    for (uint32_t i = 0; i < a->setup.cfg.workers; i++) {
+        const tlc_expected expected = {TLC_PHASE_PUSH, i, a->step};
+        tlc_bundle_reader frames;
+        tlc_finding wrong;
+        tlc_head head;
+        if (!tlc_message_read(&a->setup, &expected, from[i], &head, &frames, &wrong)) {
+            tlc_round_enter(round, from[i], &head, &frames);
+            wrong = head.finding;
+        } else if (!bad->cause)
+            *bad = wrong;
+        if (!finding->cause)
+            *finding = wrong;
+    }
+}
+
+uint64_t tlc_allreduce_received(const tlc_allreduce *a, const tlc_message *from)
+{
+    uint64_t bytes = 0;
+
+    for (uint32_t i = 0; i < a->setup.cfg.workers; i++)
+        if (i != a->setup.rank && (a->state == TLC_ALLREDUCE_PUSHED || tlc_allreduce_owns(a, i)))
+            bytes += from[i].len;
+    return bytes;
 }
 
 /* ---- pull -------------------------------------------------------------------------------------------------------- */

@@ -1,58 +1,9 @@
 /* SPDX-License-Identifier: MIT
  *
- * Pushes come to the ranks of an all-reduce, and owners answer them.
+ * What the owners of an all-reduce do: they average pushes, and answer.
  */
 #include "allreduce.h"
-#include "object.h"
 #include "../plan/refusal.h"
-
-/* ---- reports ----------------------------------------------------------------------------------------------------- */
-
-tlc_status tlc_allreduce_tell(tlc_allreduce *a, tlc_status status, const tlc_finding *finding)
-{
-    tlc_report_set(&a->report, a->step, status, finding);
-    return status;
-}
-
-void tlc_allreduce_tell_taken(tlc_allreduce *a, const uint8_t *taken)
-{
-    memcpy(a->report.taken, taken, TLC_BITMAP(a->setup.cfg.workers));
-    a->report.has_taken = 1;
-}
-
-/* ---- pushes ------------------------------------------------------------------------------------------------------ */
-
-void tlc_allreduce_read_pushes(tlc_allreduce *a, tlc_round *round, const tlc_message *from, tlc_finding *finding,
-                               tlc_finding *bad)
-{
-    tlc_round_clear(round);
-    *finding = *bad = tlc_finding_of(TLC_REASON_NONE);
-    for (uint32_t i = 0; i < a->setup.cfg.workers; i++) {
-        const tlc_expected expected = {TLC_PHASE_PUSH, i, a->step};
-        tlc_bundle_reader frames;
-        tlc_finding wrong;
-        tlc_head head;
-        if (!tlc_message_read(&a->setup, &expected, from[i], &head, &frames, &wrong)) {
-            tlc_round_enter(round, from[i], &head, &frames);
-            wrong = head.finding;
-        } else if (!bad->cause)
-            *bad = wrong;
-        if (!finding->cause)
-            *finding = wrong;
-    }
-}
-
-uint64_t tlc_allreduce_received(const tlc_allreduce *a, const tlc_message *from)
-{
-    uint64_t bytes = 0;
-
-    for (uint32_t i = 0; i < a->setup.cfg.workers; i++)
-        if (i != a->setup.rank && (a->state == TLC_ALLREDUCE_PUSHED || tlc_allreduce_owns(a, i)))
-            bytes += from[i].len;
-    return bytes;
-}
-
-/* ---- owners ------------------------------------------------------------------------------------------------------ */
 
 /* What this owner found, and who was taken. A rank that owns nothing finds nothing. */
 static tlc_status tell_owner(tlc_allreduce *a, tlc_status status)
@@ -140,7 +91,8 @@ tlc_status tlc_allreduce_owned_frames(tlc_allreduce *a, const tlc_message *from,
     if (!from || !frames || !factors)
         return tlc_refuse_null(&a->setup, !from ? "from" : frames ? "factors" : "frames");
     const tlc_status status = may_average(a, "owned_frames was called, which gather does not have,",
-                                          "owned_frames was called before push", "owned_frames was called after reduce");
+                                          "owned_frames was called before push",
+                                          "owned_frames was called after reduce");
     if (status || !tlc_allreduce_owns(a, a->setup.rank))
         return status;
     tlc_allreduce_read_pushes(a, &a->owner.round, from, &finding, &bad);
