@@ -11,6 +11,7 @@ import threelc
 from threelc import Status, exchange
 from threelc.torch._common.answers import answers_for
 from threelc.torch._common.crossing import shrunk_on_device
+from threelc.torch._common.groups import Clock, Group
 from threelc.torch.kernels import sums
 from threelc.torch.kernels.operations import bits_of
 from threelc.torch.kernels.quantizer import Quantizer
@@ -107,9 +108,9 @@ class Answers(unittest.TestCase):
                 if set(found[1]) != {Status.OK}:
                     failed.append(step)
                 self.assertEqual(reduced.called, step in failed, where)
-                self.assertEqual(found, host.step(*given, lost=step == 7), where)
+                self.assertTrue(found == host.step(*given, lost=step == 7), where)  # a diff would take minutes
                 if step in (1, 5, 7, 10, 12):
-                    self.assertEqual(there.states(), host.states(), where)
+                    self.assertTrue(there.states() == host.states(), where)
                 if step == 9:
                     there = Ranks(world, push, pull, on_device=True)
                     there.load(host.states())
@@ -129,8 +130,8 @@ class Answers(unittest.TestCase):
                 with by_host() as reduced:
                     found = there.step(*given)
                 self.assertEqual(reduced.called, not is_there and step == 2, codec)  # in step 3 it does not push
-                self.assertEqual(found, host.step(*given), codec)
-            self.assertEqual(there.states(), host.states(), codec)
+                self.assertTrue(found == host.step(*given), codec)
+            self.assertTrue(there.states() == host.states(), codec)
 
     def test_which(self):
         """Codecs that may starve stay on the host, which watches them."""
@@ -151,6 +152,48 @@ class Answers(unittest.TestCase):
             found = [shrunk_on_device([frame], [n], [0], CPU) for frame in (plain, checked)]
             self.assertEqual(found[1][0], found[0][0])
             self.assertEqual(found[1][1].tolist(), found[0][1].tolist())
+
+
+class OtherRank:
+    """A transport to a rank on the host, which does not get our push in step 2."""
+
+    def __init__(self, one):
+        self._one, self._came = one, []
+
+    def all_to_all(self, messages):
+        theirs = self._one.push([torch.full((n,), 2.0) for n in self._one._sizes])
+        self._came = [b"" if self._one.step == 2 else bytes(messages[1]), bytes(theirs[1])]
+        return [bytes(messages[0]), bytes(theirs[0])]
+
+    def all_gather(self, message):
+        reduced = [bytes(message), bytes(self._one.reduce(self._came))]
+        try:
+            self._one.pull(reduced, [torch.empty(n) for n in self._one._sizes])
+        except threelc.StepError:
+            pass
+        return reduced
+
+
+class Groups(unittest.TestCase):
+    def test_a_step_that_another_owner_fails(self):
+        """What this one answered comes back to its residuals on the device."""
+        sizes, found = (2000, 300), []
+        for device in None, CPU:
+            config = exchange.Config(workers=2, push="3lc", split_n=1000)
+            names = [str(n) for n in sizes]
+            group = Group(config, 0, names, sizes, {}, device=device)
+            group._compared = True  # its history with that of the other rank
+            self.assertEqual(group._answers is not None, device is not None)
+            transport = OtherRank(exchange.AllReduce(config, 1, [exchange.Tensor(*one) for one in zip(names, sizes)]))
+            for step in range(1, 5):
+                torch.manual_seed(step)
+                out = [torch.zeros(n) for n in sizes]
+                try:
+                    group.run(transport, [torch.randn(n) for n in sizes], out, Clock())
+                except threelc.StepError:
+                    self.assertEqual(step, 2)
+                found.append((torch.cat(out).tolist(), group.state_dict()))
+        self.assertTrue(found[4:] == found[:4])
 
 
 class Sums(unittest.TestCase):
