@@ -219,11 +219,16 @@ def train_one(rank, model, optimizer, step):
 
 
 def handed_over(rank, world, quantize):
-    """Steps on the first of two paths, then, from its state, on the second."""
+    """Steps on the first of two paths, the last ones with another codec, then, from its state, on the second."""
     paths = iter(quantize)
 
-    (model, *_), states = in_pieces([(0, 4), (4, 8)], lambda: start(codec="3lc:s=1.5", quantize=next(paths)),
-                                    lambda step, model, _, optimizer: train(rank, model, optimizer, [step]))
+    def take(step, model, state, optimizer):
+        train(rank, model, optimizer, [step])
+        if step == 1:
+            state.set_codec("3lc-golomb")
+
+    (model, *_), states = in_pieces(
+        [(0, 4), (4, 8)], lambda: start(codec="3lc:s=1.5", quantize=next(paths), reserve=["3lc-golomb"]), take)
     return bits(model), [{**group, "state": group["state"]["state"].tolist()} for group in states[1]["groups"]]
 
 
