@@ -47,6 +47,44 @@ class Contexts(unittest.TestCase):
         with self.assertRaises(threelc.CapacityError):
             context.compress_into(gradient, bytearray(context.bound - 1))
 
+    def test_left_out(self):
+        """A seed of 0, no checksum, float32, the best instructions; gradients are checked."""
+        gradient = trace()[0].copy()
+        plain, same, other = (threelc.Context(gradient.size, "natural", **seed) for seed in ({}, {"seed": 0},
+                                                                                             {"seed": 1}))
+        frame = plain.compress(gradient)
+        self.assertEqual(frame, same.compress(gradient))
+        self.assertNotEqual(frame, other.compress(gradient))
+        info = threelc.inspect(frame)
+        self.assertEqual((info.checksum, info.dtype), (False, threelc.DType.F32))
+        self.assertEqual(plain.isa, threelc.Context(1, isa="auto").isa)
+        self.assertEqual(threelc.Context(1, isa="scalar").isa, threelc.Isa.SCALAR)
+        self.assertEqual(threelc.inspect(threelc.Context(6).compress(numpy.ones(6, "f4"))).codec,
+                         "ternary+quartic+zerorun")
+        gradient[3] = numpy.nan
+        self.assertRaises(threelc.NonFiniteError, threelc.Context(gradient.size, "raw").compress, gradient)
+        threelc.Context(gradient.size, "raw", assume_finite=True).compress(gradient)
+
+    def test_feedback(self):
+        """By default as the codec has it."""
+        for codec, feedback, has in (("3lc", None, True), ("int8", None, False), ("int8", True, True),
+                                     ("3lc", False, False)):
+            residual = threelc.Context(6, codec, feedback=feedback).residual
+            self.assertEqual(residual is not None, has)
+        residual = threelc.Context(6).residual
+        self.assertEqual((len(residual), residual.format, residual.readonly), (6, "f", False))
+
+    def test_repr(self):
+        context = threelc.Context(6, "raw", "f16")
+        self.assertEqual(repr(context), f"<threelc.Context of 6 f16 values, bound {context.bound} bytes>")
+        self.assertEqual(len(context.compress(numpy.zeros(6, "f2"))), context.bound)
+
+    def test_frames_are_their_own(self):
+        """The next one does not change them."""
+        context = threelc.Context(6, "raw")
+        frames = [context.compress(numpy.full(6, i, "f4")) for i in range(3)]
+        self.assertEqual([threelc.decompress(frame)[5] for frame in frames], [0, 1, 2])
+
     def test_any_threads_make_the_same_bytes(self):
         gradient = numpy.tile(trace()[0], 40)
         frames = {threelc.Context(gradient.size, "3lc:block=65536", threads=threads).compress(gradient)
