@@ -48,8 +48,8 @@ class Contexts(unittest.TestCase):
             context.compress_into(gradient, bytearray(context.bound - 1))
 
     def test_left_out(self):
-        """A seed of 0, no checksum, float32, the best instructions; gradients are checked."""
-        gradient = trace()[0].copy()
+        """A seed of 0, no checksum, float32, the best instructions."""
+        gradient = trace()[0]
         plain, same, other = (threelc.Context(gradient.size, "natural", **seed) for seed in ({}, {"seed": 0},
                                                                                              {"seed": 1}))
         frame = plain.compress(gradient)
@@ -61,9 +61,6 @@ class Contexts(unittest.TestCase):
         self.assertEqual(threelc.Context(1, isa="scalar").isa, threelc.Isa.SCALAR)
         self.assertEqual(threelc.inspect(threelc.Context(6).compress(numpy.ones(6, "f4"))).codec,
                          "ternary+quartic+zerorun")
-        gradient[3] = numpy.nan
-        self.assertRaises(threelc.NonFiniteError, threelc.Context(gradient.size, "raw").compress, gradient)
-        threelc.Context(gradient.size, "raw", assume_finite=True).compress(gradient)
 
     def test_feedback(self):
         """By default as the codec has it."""
