@@ -6,6 +6,7 @@ import gc
 import sys
 import unittest
 import weakref
+from types import SimpleNamespace
 
 import numpy
 import threelc
@@ -247,6 +248,30 @@ class Arrays(unittest.TestCase):
             (lambda: threelc.delta.digest(Capsule(room, (24,), code=1, bits=16)), TypeError,
              words + 'uint16; if these are the bits of bfloat16, say so: dtype="bf16"'),
             (lambda: threelc.delta.digest(Capsule(room, (6,), code=5, bits=64)), TypeError, words + "?8"))
+
+    def test_dtypes_of_ml_dtypes(self):
+        """Arrays of numpy whose dtypes have no buffers: their bits are taken."""
+        class Other:
+            def __init__(self, bits, name):
+                self.bits, self.dtype = bits, SimpleNamespace(name=name, itemsize=bits.itemsize)
+
+        class Array(Other):
+            def view(self, kind):
+                return self.bits.view(kind)
+
+        bits = numpy.zeros(6, "i2")
+        self.taken(Array(bits, "bfloat16"))
+        self.assertEqual(bits.tolist(), [0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0])
+        for name, dtype in (("float8_e4m3fn", "f8_e4m3"), ("float8_e5m2", "f8_e5m2"), ("float8_e8m0fnu", "u8")):
+            given = numpy.arange(6, dtype="u1")
+            view, n, found = _arrays.weights(Array(given, name), None, "weights")
+            self.assertEqual((view.address, n, found), (given.ctypes.data, 6, threelc.DType[dtype.upper()]))
+        fixed = Array(numpy.frombuffer(bytes(12), "u2"), "bfloat16")
+        words = "out should be an array (of numpy, a torch tensor on the CPU, or with the buffer protocol or DLPack), "
+        check_sentences(
+            self, (lambda: threelc.decompress(FRAME, fixed), ValueError, "out is read-only, and would be written"),
+            (lambda: threelc.decompress(FRAME, Other(bits, "bfloat16")), TypeError, words + "not an Other"),
+            (lambda: threelc.decompress(FRAME, Array(bits, "int3")), TypeError, words + "not an Array"))
 
     def test_orders_of_bytes(self):
         """Of ctypes, which name theirs."""
