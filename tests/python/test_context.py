@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Contexts: what README promises, as Python sees it."""
 import copy
+import os
 import pickle
+import signal
 import threading
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy
 import threelc
-from threelc import _bundles
+from threelc import _bundles, _library
 
 TRACE = Path(__file__).resolve().parents[2] / "bench" / "data"
 
@@ -221,6 +224,40 @@ class Contexts(unittest.TestCase):
             stop.set()
             thread.join()
         self.assertGreater(during, 10)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "there is no fork")
+    def test_forks(self):
+        """What another thread was using in the process that was forked is refused in the new one, nothing else."""
+        busy, idle = threelc.Context(6), threelc.Context(6)
+        begun, stop = threading.Event(), threading.Event()
+
+        def wait(*_):
+            begun.set()
+            stop.wait()
+
+        with mock.patch.object(_library.lib, "tlc_reset", wait):
+            thread = threading.Thread(target=busy.reset)
+            thread.start()
+            begun.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # ends it if it hangs
+            code = 1
+            try:
+                idle.compress(numpy.zeros(6, "f4"))
+                for _ in range(2):
+                    try:
+                        busy.reset()
+                    except RuntimeError as error:
+                        code = 0 if str(error) == "another thread was using this object when the process was forked, " \
+                            "and left it here halfway through: make a new one" else 2
+            finally:
+                os._exit(code)
+        stop.set()
+        thread.join()
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        busy.compress(numpy.zeros(6, "f4"))
+        idle.compress(numpy.zeros(6, "f4"))
 
     def test_one_context_in_many_threads(self):
         """Calls wait for each other, so that the residual is that of some order."""
