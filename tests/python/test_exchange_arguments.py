@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What objects of the exchange say of wrong arguments, in whole sentences; settings that are left out; records."""
+import sys
 import unittest
 from ctypes import byref, sizeof
 from unittest import mock
@@ -347,9 +348,34 @@ class Pushes(unittest.TestCase):
         answer = server.answer()
         self.assertTrue(server.push(pushes[1]).late)
         self.assertEqual([self.held(push) for push in pushes], [False, False])
-        with self.assertRaises(threelc.CorruptError):
-            server.push(pushes[0][:-1])
+        cut = pushes[0][:-1]
+        self.assertRaises(threelc.CorruptError, server.push, cut)
+        self.assertFalse(self.held(cut))
         workers[0].pull([answer], empty())
+
+    def test_in_any_step(self):
+        """After 300 of them, too."""
+        config = Config(workers=1, servers=1, push="raw")
+        worker, server, rank = Worker(config, 0, ONE), Server(config, 0, ONE), rank_of(push="raw")
+        for step in range(1, 301):
+            pushed, = worker.push([zeros()])
+            self.assertEqual(bytes(worker.again(step)[0]), bytes(pushed))
+            message = bytearray(pushed)
+            server.push(message)
+            server.reduce()
+            self.assertTrue(self.held(message))
+            worker.pull([server.answer()], [zeros()])
+            self.assertFalse(self.held(message))
+            averaged = bytearray(rank.push([zeros()])[0])
+            rank.average([averaged])
+            self.assertTrue(self.held(averaged))
+            delta = zeros()
+            answer = rank.answer([delta])
+            before = sys.getrefcount(delta)
+            rank.pull([answer], [zeros()])
+            self.assertLess(sys.getrefcount(delta), before)
+            self.assertFalse(self.held(averaged))
+        self.assertEqual((server.step, rank.step, server.taken(0)), (301, 301, 300))
 
     def test_messages_of_a_worker_again(self):
         worker, = servers_of(1, 1)[0]
