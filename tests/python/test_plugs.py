@@ -184,6 +184,9 @@ class Xor(unittest.TestCase):
         self.assertLess(8 * len(_xor.compress(self.changed("u2", 0.01))), 14 * 0.01 * N)
         self.assertLess(8 * len(_xor.compress(self.changed("u1", 0.01))), 14 * 0.01 * N)
         self.assertLess(8 * len(_xor.compress(self.changed("u4", 0.01))), 14 * 0.01 * N)
+        for kind, width in (("u2", 2), ("u4", 4)):  # of all lengths that have whole weights
+            names = {delta.peek(_xor.compress(self.changed(kind, 0.1)[i * width:])).dtype.name for i in range(6)}
+            self.assertEqual(names, {{"u2": "BF16", "u4": "F32"}[kind]})
 
     def test_the_first_bytes_tell_the_width(self):
         """The first MiB, of a model that is larger."""
@@ -317,13 +320,24 @@ class NeMoRL(unittest.TestCase):
             ("two", (N,), "int32", torch.tensor([0, 40_000, 99_999]), torch.ones(3, dtype=torch.int32), "overwrite"),
             ("row", (N,), "int32", torch.arange(3, 7), torch.ones(4, dtype=torch.int32), "overwrite")])
         gaps = torch.tensor([0, 5, 1]).view(torch.uint8)
-        metadata += [{**metadata[0], "name": "eight", "index_start": len(locations),
+        metadata += [{**metadata[0], "name": "eight", "index_encoding": "wide", "index_start": len(locations),
                       "index_end": len(locations) + len(gaps), "value_start": 7, "value_end": 10},
                      {**metadata[1], "name": "none", "value_start": 10, "value_end": 10}]
         given = torch.cat([locations, gaps]), (torch.cat([groups[0], torch.ones(3, dtype=torch.int32)]),), metadata
         came = nemo_rl.decode(nemo_rl.encode(given))
         self.assertEqual((came[0].tolist(), came[1][0].tolist(), came[2]),
                          (given[0].tolist(), given[1][0].tolist(), given[2]))
+
+    def test_sizes_of_xors(self):
+        """Bytes stay bytes, halves become integers that are mostly small."""
+        positions = torch.arange(0, 200_000, 10)
+        positions[-1] += 1  # no range
+        for dtype, bits_each in ((torch.uint8, 8.3), (torch.int16, 8.9), (torch.int32, 8.9)):
+            values = torch.randint(1, 4, (20_000,), generator=torch.Generator().manual_seed(9)).to(dtype)
+            given = payload([("w", (200_000,), "uint8", positions, values, "xor")])
+            message = nemo_rl.encode(given)
+            self.assertLess(8 * len(message), bits_each * 20_000)
+            self.assertEqual(nemo_rl.decode(message)[1][0].tolist(), values.tolist())
 
     def test_notes_that_do_not_fit(self):
         message = nemo_rl.encode(self.made())
