@@ -116,6 +116,7 @@ class Arguments(Refusing):
             register("sharded", "skip", "topk:p=0.001", None)
             register("sharded", "skip", "topk:p=0.001", "3lc")
         pull = threelc.exchange.pull_codec("topk:p=0.001")
+        self.assertGreater(caught[0].lineno, register.__code__.co_firstlineno + 1)  # not within register()
         self.assertEqual([(each.category, str(each.message), each.filename) for each in caught], [
             (RuntimeWarning, "threelc: pull='topk:p=0.001' sends too little of the means, so the training starves; "
              f"{pull!r} keeps up, and so does pull=None", __file__)])
@@ -207,18 +208,18 @@ class Scalers(Refusing):
 
 class Lines(unittest.TestCase):
     def lines(self, every, count=7, rank=0, first=Traffic(0, 0, 0, 0.0, 0.0), **unit):
-        """Of steps that each send 10 of 40 bytes more than the one before, in ever more milliseconds."""
+        """Of steps that each send 10 of 40 bytes more than the one before, in two and three seconds."""
         log = Log(rank, **unit)
         log.set_every(every, first)
         with self.assertLogs("threelc", logging.INFO) as caught:
             logging.getLogger("threelc").info("begin")
             for i in range(1, count + 1):
-                log.look(i, lambda i=i: Traffic(first.float_bytes + 40 * i, first.sent + 10 * i, 0, 0.002 * i,
-                                                0.003 * i))
+                log.look(i, lambda i=i: Traffic(first.float_bytes + 40 * i, first.sent + 10 * i, 0, 2.0 * i,
+                                                3.0 * i))
         return [line.split(":", 2)[2] for line in caught.output[1:]]
 
     def test_every(self):
-        words = "10 bytes sent in a step, 4.0 times fewer than floats; 2.0 ms in codecs, 3.0 ms on the wire"
+        words = "10 bytes sent in a step, 4.0 times fewer than floats; 2000.0 ms in codecs, 3000.0 ms on the wire"
         for every, numbers in (1, range(1, 8)), (3, [3, 6]), (7, [7]), (8, []), (0, []):
             self.assertEqual(self.lines(every), [f"step {i}: {words}" for i in numbers])
         self.assertEqual(self.lines(3, 4, first=Traffic(1000, 50, 60, 0.0, 0.0)), [f"step 3: {words}"])
@@ -229,6 +230,7 @@ class Lines(unittest.TestCase):
     def test_nothing_sent(self):
         """And a new count of steps from the call on."""
         log = Log(0)
+        self.assertEqual(attempt(log.set_every, -1, None)[:2], ("ValueError", "log_every should be at least 0, not -1"))
         now = Traffic(5, 0, 0, 0.0, 0.0)
         with self.assertLogs("threelc", logging.INFO) as caught:
             for i in range(1, 5):

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Parts of the communication hook, each by itself: buckets under way, their thread, counts and the verdict on floats,
-places of parameters, copies."""
+places of parameters, copies; and what register() looks at first."""
 import math
 import threading
 import unittest
@@ -8,9 +8,15 @@ from types import SimpleNamespace
 from unittest import mock
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
 
 import threelc
 import threelc.torch
+from cluster import attempt
+from fake_dist import Network
+from faults import prepared
+from outer_models import Linear, Scaler
+from threelc.torch import ddp
 from threelc.torch._common.groups import Clock
 from threelc.torch._hook import arrival
 from threelc.torch._hook.arrival import Arrival
@@ -387,6 +393,71 @@ class Reserved(unittest.TestCase):
         pull = threelc.exchange.pull_codec
         self.assertEqual(reserved(), ())
         self.assertEqual(reserved("topk:p=0.01", "raw", "topk:p=0.01"), ("topk:p=0.01", pull("topk:p=0.01"), "raw"))
+
+
+class Ranks:
+    """A process group: the ranks that it has, in its order."""
+
+    def __init__(self, *ranks):
+        self.ranks = ranks
+
+
+class Registered(unittest.TestCase):
+    """What register() looks at before it sends anything."""
+
+    @classmethod
+    def setUpClass(cls):
+        prepared()
+
+    def test_groups(self):
+        """Of the same ranks as the module's, and not the same group. Rank 1 asks; the world has three ranks."""
+        world = Ranks(0, 1, 2)
+        fake = SimpleNamespace(
+            ProcessGroup=Ranks, get_world_size=lambda group=world: len(group.ranks),
+            get_rank=lambda group: group.ranks.index(1) if 1 in group.ranks else -1,
+            get_global_rank=lambda group, rank: group.ranks[rank])
+        with mock.patch.object(ddp, "dist", fake):
+            for group, of_module in ((None, world), (Ranks(0, 1, 2), world), (Ranks(1, 2), Ranks(1, 2)),
+                                     (Ranks(0, 2), world), ("text", world)):  # Transport refuses the last two
+                ddp._check_group(group, of_module)
+            for group, of_module, words in (
+                    (None, Ranks(1, 2), "the module's process group is a part of the world: give a process_group of "
+                                        "its ranks"),
+                    (world, world, "process_group is the one that the module uses itself: make another one for the "
+                                   'messages with torch.distributed.new_group(backend="gloo")'),
+                    (Ranks(0, 1), world, "process_group has the ranks [0, 1], and the module's has [0, 1, 2]: both "
+                                         "need the same ranks"),
+                    (Ranks(1, 0), Ranks(0, 1), "process_group has the ranks [1, 0], and the module's has [0, 1]: both "
+                                               "need the same ranks")):
+                self.assertEqual(attempt(ddp._check_group, group, of_module)[:2], ("ValueError", words))
+
+    def test_modules(self):
+        def check(**attributes):
+            model = DistributedDataParallel(Linear())
+            model.__dict__.update(attributes)
+            return attempt(ddp._check_module, model)[:2]
+
+        self.assertEqual(check(), ("", ""))
+        self.assertEqual(check(_delay_all_reduce_all_params=False, mixed_precision=None), ("", ""))
+        self.assertEqual(check(_delay_all_reduce_all_params=True), (
+            "ValueError", "all parameters are in delay_all_reduce_named_params, so none comes to a hook: leave it out"))
+        self.assertRegex(check(mixed_precision=3)[1], "^mixed_precision of DistributedDataParallel takes the place")
+
+    def test_arguments(self):
+        def run(rank):
+            model = DistributedDataParallel(Linear())
+            said = [attempt(lambda settings=settings: threelc.torch.register(model, **settings))[:2] for settings in (
+                {"second_moment": 0.9, "scaler": Scaler(1.0)}, {"compare_every": -1}, {"warmup_steps": -1})]
+            model.module.bias.requires_grad = rank == 0
+            return said, attempt(threelc.torch.register, model)[:2]
+
+        for how, (said, differ) in Network(2).run(run):
+            self.assertEqual(said[0], ("ValueError", "second_moment goes without a GradScaler: what ranks then send "
+                                                     "has no loss scale"))
+            self.assertEqual([words for _, words in said[1:]], ["compare_every should be at least 0, not -1",
+                                                                "warmup_steps should be at least 0, not -1"])
+            self.assertEqual(differ, ("ValueError", "all ranks need the same settings: parameter bias is None on "
+                                                    "rank 1 and 'of shape [7], torch.float32' on rank 0"))
 
 
 if __name__ == "__main__":

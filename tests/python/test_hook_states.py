@@ -3,12 +3,14 @@
 codecs that change, what is refused."""
 import copy
 import unittest
+from unittest import mock
 
 import torch
 
 from cluster import attempt
 from outer_models import Scaler
 from test_hook_steps import Talks, flat, mean_of, trained
+from threelc.torch._common import groups
 
 
 class States(Talks):
@@ -69,6 +71,18 @@ class States(Talks):
             self.assertEqual((state["changed"], codec), ({"codec": "raw", "pull": None}, "raw"))
             self.assertEqual([(group["push"], group["pull"]) for group in state["groups"]], [("3lc", None)])
 
+    def test_set_codec_on_a_device(self):
+        """By torch operations, as on a GPU: with the bits of the host."""
+        def run(rank, model, state):
+            found = trained(rank, model, state, 3)
+            state.set_codec("topk:p=0.1")
+            found += trained(rank, model, state, 5, 3)
+            return [*found, *state.residuals.values()]
+
+        for host, device in zip(*(self.talk(2, run, reserve=["topk:p=0.1"], quantize=quantize)
+                                  for quantize in ("host", "device"))):
+            self.assertTrue(all(map(torch.equal, host, device)))
+
     def test_other_ranks(self):
         """Of states of two ranks nothing is lost on three, or on one."""
         found, states, _ = self.pieces(2, [0, 4])
@@ -106,6 +120,21 @@ class States(Talks):
             self.assertNotEqual(kind, "")
             self.assertEqual((residuals, groups), ({}, []))
             self.assertEqual(late, ("ValueError", "states are loaded before the first backward pass"))
+
+    def test_of_two_runs(self):
+        """States of ranks that are not of one run are refused in the first step, and compared in no later one."""
+        def run(rank, model, state, given):
+            state.load_state_dict(given[rank])
+            return [attempt(trained, rank, model, state, step + 1, step)[:2] for step in (3, 4)]
+
+        (one, other), (_, stranger) = (self.pieces(2, steps)[1] for steps in ([0, 3], [5, 8]))
+        for given, said in ([one, other], ("", "")), ([one, stranger], (
+                "ValueError", "the states of ranks 0 and 1 are not of one run: before step 3 they got different "
+                              "messages; load the states of one checkpoint on all ranks")):
+            with mock.patch.object(groups, "compare_histories", side_effect=groups.compare_histories) as compared:
+                found = self.talk(2, lambda *about, given=given: run(*about, given))
+            self.assertEqual(found, [[said] * 2] * 2)
+            self.assertEqual(compared.call_count, 2)
 
     def test_older(self):
         """States of 0.3.4 have no counts."""
