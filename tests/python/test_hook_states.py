@@ -50,6 +50,7 @@ class States(Talks):
             for ours, theirs in zip((one, other), pieces):
                 self.assertTrue(all(map(torch.equal, ours, theirs)), settings)
             self.assertEqual([state["changed"] for state in states], [state["changed"] for state in later])
+            self.assertEqual([state["version"] for state in states], [1, 1])
             for name in "steps", "float_steps", "float_bytes", "sent", "received":
                 self.assertEqual([getattr(each, name) for each in stats], [getattr(each, name) for each in whole])
 

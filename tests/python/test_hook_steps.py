@@ -233,11 +233,12 @@ class Sums(Talks):
                     found.append(one_bucket(state, model, rank, step))
             return torch.stack(found), torch.equal(held, state.residuals["weight"]), state.stats.steps
 
-        (one, same, steps), (other, kept, _) = self.talk(2, run, compare_every=2)
-        self.assertEqual((steps, same, kept), (5, False, True))
-        self.assertTrue(torch.equal(one, other))
-        for step in range(5):
-            torch.testing.assert_close(one[step, 2000:], mean_of(step, 2 if step < 3 else 1, 7))
+        for quantize in "host", "device":
+            (one, same, steps), (other, kept, _) = self.talk(2, run, compare_every=2, quantize=quantize)
+            self.assertEqual((steps, same, kept), (5, False, True))
+            self.assertTrue(torch.equal(one, other))
+            for step in range(5):
+                torch.testing.assert_close(one[step, 2000:], mean_of(step, 2 if step < 3 else 1, 7))
 
     def test_unused(self):
         """What came out of residuals for a parameter that nobody used goes back."""

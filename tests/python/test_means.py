@@ -3,6 +3,8 @@
 import inspect
 import logging
 import math
+import os
+import signal
 import threading
 import unittest
 import warnings
@@ -10,11 +12,13 @@ from unittest import mock
 
 import torch
 
+import fake_dist
 import threelc
 import threelc.torch
 from cluster import attempt
 from fake_dist import Network
 from faults import prepared
+from threelc.torch import all_reduce
 
 SIZES = {"one": 300, "two": 500, "small": 9}
 
@@ -284,6 +288,35 @@ class Started(Talks):
         self.assertEqual(self.talk(1, run), [("RuntimeError", "the thread of this AllReduce has ended")])
 
 
+class Signals(Talks):
+    def test_they_wait(self):
+        """In each call of the main thread: a handler may save a state, and finds all of a step."""
+        found = []
+        self.addCleanup(signal.signal, signal.SIGUSR1, signal.getsignal(signal.SIGUSR1))
+        signal.signal(signal.SIGUSR1, lambda *_: found.append("signal"))
+        fake_dist._OWN.default = fake_dist.Group(Network(1), -1, 0)
+        self.addCleanup(delattr, fake_dist._OWN, "default")
+        mean, other = threelc.torch.AllReduce(), threelc.torch.AllReduce()
+
+        def signalled(owner, name, call, *arguments):
+            found.clear()
+
+            def inner(*_, **__):
+                os.kill(os.getpid(), signal.SIGUSR1)
+                found.append("ends")
+                return [{}]
+
+            with mock.patch.object(owner, name, inner):
+                attempt(call, *arguments)
+            self.assertEqual(found, ["ends", "signal"], name)
+
+        mean("one", torch.ones(300))
+        signalled(mean._means, "run", mean, "one", torch.ones(300))
+        signalled(mean._means.groups["one"], "flush", mean.flush)
+        signalled(mean._means, "states", mean.state_dict)
+        signalled(all_reduce, "states_for", other.load_state_dict, {})
+
+
 class States(Talks):
     SETTINGS = ({"codec": "3lc"}, {"codec": "3lc", "momentum_correction": 0.9, "second_moment": 0.95})
 
@@ -306,6 +339,7 @@ class States(Talks):
                 self.assertEqual(loaded, (before, SIZES.keys()))
                 self.assertTrue(all(map(torch.equal, found, all_of_it[3 * len(SIZES):])))
                 self.assertEqual(sent, in_all)
+            self.assertEqual([state["version"] for state in states], [1, 1])
 
     def test_other_ranks(self):
         """Nothing is lost, also of names that do not come again."""
@@ -329,12 +363,14 @@ class States(Talks):
         other = self.talk(2, lambda rank, mean: mean("one", torch.ones(300)) is None or mean.state_dict())
 
         def run(rank, mean):
-            found = [attempt(mean.load_state_dict, given)[:2] for given in ([states[0], other[1]], [states[0]])]
+            found = [attempt(mean.load_state_dict, given)[:2] for given in (
+                [states[0], other[1]], [other[0], states[1]], [states[0]])]
             mean.load_state_dict([states[0]], lost=True)
             return found
 
-        for (_, words), (kind, _) in self.talk(3, run):
-            self.assertEqual(words, "the states do not belong together: some have other names than others")
+        for fewer, more, (kind, _) in self.talk(3, run):
+            self.assertEqual({fewer, more}, {("ValueError", "the states do not belong together: some have other names "
+                                                            "than others")})
             self.assertEqual(kind, "ValueError")
 
 

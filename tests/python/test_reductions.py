@@ -62,6 +62,12 @@ class ProcessGroups(unittest.TestCase):
             group = self.made(warmup)
             self.assertEqual(self.names(*[[6, 5]] * 4, group=group), ["1 of 6", "2 of 5"] * (4 - warmup))
             self.assertEqual(group._floats.allreduce.call_count, 2 * warmup)
+        self.begun.clear()
+        group = self.made(1)
+        for number in -1, 0, 0, 1, -1, 2:  # from the first pass of a process on; -1: in none
+            with mock.patch.object(process_group, "backward_pass", lambda number=number: number):
+                group.allreduce([torch.ones(7)])
+        self.assertEqual(len(self.begun), 2)
 
     def test_what_goes_as_floats(self):
         """What is no sum or mean of one dense tensor in a backward pass; it takes no place."""
@@ -112,6 +118,8 @@ class ProcessGroups(unittest.TestCase):
             getattr(self.group._floats, name).assert_called_once_with(1, some=2)
             self.assertEqual(getattr(process_group.ProcessGroup, name).__name__, name)
         self.assertEqual(self.group.getBackendName(), "threelc")
+        self.group._set_group_name("some")  # as PyTorch does
+        self.assertEqual(self.group.group_name, "some")
 
     def test_new_group(self):
         """Two of gloo, with the timeout of the default group, or the one that is given."""
