@@ -116,10 +116,10 @@ class States(Talks):
             trained(rank, model, state, 4, 3)
             return said + [attempt(state.load_state_dict, states[rank])[:2]]
 
-        for (kind, _), residuals, groups, steps, seconds, late in self.talk(2, run):
+        for (kind, _), residuals, order, steps, seconds, late in self.talk(2, run):
             self.assertEqual((steps, seconds >= 1000), (3, True))
             self.assertNotEqual(kind, "")
-            self.assertEqual((residuals, groups), ({}, []))
+            self.assertEqual((residuals, order), ({}, []))
             self.assertEqual(late, ("ValueError", "states are loaded before the first backward pass"))
 
     def test_of_two_runs(self):

@@ -18,6 +18,7 @@ from cluster import attempt
 from fake_dist import Network
 from faults import prepared
 from outer_models import Linear, Scaler
+from threelc._errors import Status
 from threelc.torch.ddp import hook
 
 NAMES = ("weight", "bias")
@@ -423,6 +424,25 @@ class Sentences(Talks):
         found, caught = self.with_nan([2], scaler=Scaler(1.0))
         self.assertEqual(caught, [])
         self.assertEqual([stats.skipped for _, _, stats in found], [1, 1])
+
+    def test_other_failures(self):
+        """No step succeeds after one that failed for another reason. Connections are closed if others know nothing."""
+        def run(rank, model, state, error):
+            one_bucket(state, model, rank, 0)
+            with mock.patch.object(state._order[0], "run", side_effect=error):
+                found = [attempt(one_bucket, state, model, rank, 1)[0]]
+            found.append(attempt(one_bucket, state, model, rank, 2)[0])
+            return found, state._transport.group is not None, state.stats.skipped
+
+        def failed(cause):
+            return threelc.StepError(Status.STEP, "x", cause and SimpleNamespace(cause=cause))
+
+        others = [failed(cause) for cause in (None, Status.NOMEM, Status.CORRUPT)]
+        for error, kind, is_open, skipped in ((MemoryError(), "MemoryError", False, 0),
+                                              (failed(Status.NONFINITE), "", True, 1),
+                                              *((error, "StepError", True, 0) for error in others)):
+            found, _ = self.said(1, lambda *about, error=error: run(*about, error), warmup_steps=0)
+            self.assertEqual(found, [([kind] * 2, is_open, skipped)])
 
     def test_dropped(self):
         """What another bucket sent in a step that is skipped."""

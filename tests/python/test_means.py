@@ -8,6 +8,7 @@ import signal
 import threading
 import unittest
 import warnings
+from types import SimpleNamespace
 from unittest import mock
 
 import torch
@@ -18,6 +19,7 @@ import threelc.torch
 from cluster import attempt
 from fake_dist import Network
 from faults import prepared
+from threelc._errors import Status
 from threelc.torch import all_reduce
 
 SIZES = {"one": 300, "two": 500, "small": 9}
@@ -208,6 +210,21 @@ class Means(Talks):
                 if policy == "skip":
                     self.assertEqual([int(tensor.isnan().sum()) for _, tensor in steps], [0, 300, 0, 300])
                 torch.testing.assert_close(steps[0][1] + steps[2][1] + rest, given, atol=1e-5, rtol=1e-5)
+
+    def test_other_failures(self):
+        """A step that fails for another reason is no NaN, and the next one can begin."""
+        def run(rank, mean):
+            mean("one", torch.ones(300))
+            found = []
+            for outcome in None, *(SimpleNamespace(cause=cause) for cause in Status):
+                error = threelc.StepError(Status.STEP, "x", outcome)
+                with mock.patch.object(mean._means.groups["one"], "run", side_effect=error):
+                    found.append(attempt(mean, "one", torch.ones(300))[0])
+            return found, mean("one", torch.ones(300)).tolist()
+
+        (found, after), = self.said(1, run)[0]
+        self.assertEqual(found, ["StepError", *("" if cause == Status.NONFINITE else "StepError" for cause in Status)])
+        self.assertEqual(after, [1.0] * 300)
 
     def test_moments(self):
         """Not of gradients that no codec takes."""
