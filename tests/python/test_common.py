@@ -301,10 +301,10 @@ class Sums(unittest.TestCase):
                          (["a", "b"], ["x", "y", "z"], [300, 200, 4], False))
 
 
-def compare(weights, takes_part=(True, True, True), joined=0):
-    """What ranks say of weights; a function gives those of a rank."""
+def compare(weights, takes_part=None):
+    """What ranks say of weights; a function gives those of a rank. None: all take part."""
     return Network(3).run(lambda rank: Replicas(1, lambda: weights(rank), 1).compare(
-        Transport(), "here", takes_part[rank]))
+        Transport(), "here", *(() if takes_part is None else takes_part[rank:rank + 1])))
 
 
 class Comparisons(unittest.TestCase):

@@ -89,6 +89,8 @@ class States(Talks):
         found, states, _ = self.pieces(2, [0, 4])
         for world in 1, 3:
             def run(rank, model, state):
+                with self.assertRaises(ValueError):
+                    state.load_state_dict(states[:1])
                 state.load_state_dict(states)
                 total = sum(trained(rank, model, state, 6, 4))
                 state.flush()
@@ -99,6 +101,7 @@ class States(Talks):
                     sum(found[0]) + total, sum(mean_of(step, 2) for step in range(4))
                     + sum(mean_of(step, world) for step in (4, 5)), atol=3e-5, rtol=1e-5)
                 self.assertEqual(steps, 6)
+        self.talk(3, lambda rank, model, state: state.load_state_dict(states[:1], lost=True))
 
     def test_refused(self):
         """Nothing has changed then, and residuals of groups that nobody has are gone."""
@@ -138,18 +141,23 @@ class States(Talks):
             self.assertEqual(compared.call_count, 2)
 
     def test_older(self):
-        """States of 0.3.4 have no counts."""
+        """States of 0.3.4 have no counts, and others no codecs of groups. They go on with the same bits."""
         _, states, _ = self.pieces(2, [0, 3])
 
-        def run(rank, model, state):
-            del states[rank]["counts"]
+        def run(rank, model, state, *missing):
+            for name in missing:
+                states[rank].pop(name, None)
+                states[rank]["groups"][0].pop(name, None)
             state.load_state_dict(states[rank])
             before = state.stats
-            return before.steps, before.thread_seconds, trained(rank, model, state, 4, 3) and state.stats.steps
+            return trained(rank, model, state, 4, 3)[0], state.stats.steps - before.steps, before
 
-        for steps, seconds, later in self.talk(2, run):
-            self.assertEqual((steps, later), (0, 1))
-            self.assertGreaterEqual(seconds, 0)
+        whole = self.talk(2, run)
+        older = self.talk(2, lambda *about: run(*about, "counts", "push", "pull"))
+        for (found, count, before), (other, steps, stats) in zip(whole, older):
+            self.assertTrue(torch.equal(found, other))
+            self.assertEqual((count, steps, before.steps, stats.steps), (1, 1, 3, 0))
+            self.assertGreaterEqual(stats.thread_seconds, 0)
 
 
 if __name__ == "__main__":
