@@ -1,0 +1,269 @@
+# SPDX-License-Identifier: MIT
+"""The parts of a model and their owners, without processes: who has which bucket, part and group, what of a state goes
+where, and what modules wait for."""
+import unittest
+from types import SimpleNamespace
+
+import torch
+
+import threelc
+from threelc.torch._common.module import Model
+from threelc.torch._owners import places
+from threelc.torch._owners.bucket_states import states_of_servers
+from threelc.torch._owners.buckets import in_buckets, spread
+from threelc.torch._owners.overlap import Overlap
+from threelc.torch._owners.param_groups import ParameterGroups
+
+MIB = 2**18  # floats
+
+
+class Buckets(unittest.TestCase):
+    def test_who_is_in_which(self):
+        """The last parameters come first. A bucket is full with its MiB, the first one with 1 MiB."""
+        for sizes, bucket_mb, found in (
+                ((5, 3, 4), None, ["abc"]),
+                ((5, 3, 4), 25.0, ["abc"]),
+                ((1, MIB, 2), 25.0, ["bc", "a"]),
+                ((1, MIB), 25.0, ["b", "a"]),
+                ((1, MIB - 1), 25.0, ["ab"]),
+                ((1, 1, MIB, MIB, MIB), 2.0, ["e", "cd", "ab"]),
+                ((1, 1, MIB - 1, MIB, MIB), 2.0, ["e", "bcd", "a"]),
+                ((1, MIB // 2, MIB // 2 - 1, 1), 0.5, ["cd", "b", "a"]),
+                ((1, MIB // 2, MIB // 2 - 2, 1), 0.5, ["bcd", "a"])):
+            sizes = dict(zip("abcde", sizes))
+            buckets = in_buckets(sizes, bucket_mb)
+            self.assertEqual([list(bucket.items()) for bucket in buckets],
+                             [[(name, sizes[name]) for name in names] for names in found], (sizes, bucket_mb))
+
+    def test_spread(self):
+        """Tensors of a bucket are split from the share of an owner on, but not below 4,096 values."""
+        for servers, total, split in ((4, 100000, 25000), (3, 100000, 33333), (4, 100, 4096), (2, 2 * 4097, 4097),
+                                      (2, 2 * 4097 - 1, 4096), (2, 2**20, 65536), (1, 65535, 65535)):
+            config = threelc.exchange.Config(workers=4, servers=servers, seed=3)
+            found = spread(config, {"one": total - 7, "other": 7})
+            self.assertEqual((found.split_n, found.workers, found.servers, found.seed), (split, 4, servers, 3))
+
+
+def state_of(rank, servers, at=(("w", 0, 2),), buckets=None):
+    return {"rank": rank, "servers": servers, "places": [list(place) for place in at], "buckets": buckets}
+
+
+class Places(unittest.TestCase):
+    def test_states_of_servers(self):
+        """A server needs its own state, or, where parts are others, those of all servers, in their order."""
+        here = [("w", 0, 2)]
+        one, two = [SimpleNamespace(names=["w"])], [SimpleNamespace(names=["w"]), SimpleNamespace(names=["v"])]
+        both = [{"names": ("w",)}, {"names": ("v",)}]
+        swapped = both[::-1]
+        for states, servers, rank, buckets, found in (
+                ([state_of(1, 2), state_of(0, 2)], 2, 1, one, [1]),
+                ([state_of(1, 2)], 2, 1, one, [1]),
+                ([state_of(2, 2), state_of(1, 2), state_of(0, 2)], 2, 0, one, [0]),
+                ([state_of(2, 2), state_of(1, 2), state_of(0, 2)], 1, 0, one, [0, 1]),
+                ([state_of(1, 2), state_of(0, 2)], 3, 2, one, [0, 1]),
+                ([state_of(1, 2, [("w", 2, 2)]), state_of(0, 2)], 2, 1, one, [0, 1]),
+                ([state_of(0, 1, buckets=both)], 1, 0, two, [0]),
+                ([state_of(0, 2, buckets=swapped), state_of(1, 2, buckets=swapped)], 2, 1, two, [0, 1]),
+                ([state_of(0, 2), state_of(1, 2)], 2, 1, two, [0, 1]),
+                ([state_of(0, 2, buckets=both), state_of(1, 2, buckets=both)], 2, 1, one, [0, 1])):
+            every = states_of_servers(states, servers, rank, buckets, here)
+            self.assertEqual([state["rank"] for state in every], found, (states, servers, rank))
+
+    def test_states_that_are_missing(self):
+        here, one = [("w", 0, 2)], [SimpleNamespace(names=["w"])]
+        two = [*one, SimpleNamespace(names=["v"])]
+        for states, servers, rank, buckets, words in (
+                ([state_of(0, 2)], 2, 1, one, "the state of server 1 is needed: it holds a part of the model"),
+                ([state_of(0, 2)], 3, 1, one, "2 servers were saved, here are 3: the states of all are needed"),
+                ([state_of(1, 2), state_of(2, 2)], 1, 0, one,
+                 "2 servers were saved, here are 1: the states of all are needed"),
+                ([state_of(0, 2), state_of(0, 2)], 1, 0, one,
+                 "2 servers were saved, here are 1: the states of all are needed"),
+                ([state_of(0, 2)] + 2 * [state_of(1, 2)], 1, 0, one,
+                 "2 servers were saved, here are 1: the states of all are needed"),
+                ([state_of(1, 2)], 2, 1, two,
+                 "2 servers were saved, here are 2, with other buckets: the states of all are needed")):
+            with self.assertRaises(ValueError) as caught:
+                states_of_servers(states, servers, rank, buckets, here)
+            self.assertEqual(str(caught.exception), words)
+
+    def test_values(self):
+        """Of parts that are divided anew: each value once, in order, and a sentence about those that are missing."""
+        saved = [(("w", 6, 4), torch.arange(6.0, 10)), (("v", 0, 2), torch.tensor([50.0, 51.0])),
+                 (("w", 0, 6), torch.arange(6.0))]
+        found = places.values_at([("w", 0, 10), ("w", 4, 3), ("v", 1, 1), ("w", 6, 4), ("w", 3, 0)], saved)
+        self.assertEqual([values.tolist() for values in found],
+                         [list(range(10)), [4, 5, 6], [51], [6, 7, 8, 9], []])
+        self.assertEqual([values.dtype for values in places.values_at([("w", 0, 2)], [
+            (("w", 0, 2), torch.ones(2, dtype=torch.float64))])], [torch.float64])
+        for place, missing, name in ((("w", 8, 4), "10 to 11", "w"), (("u", 0, 3), "0 to 2", "u"),
+                                     (("v", 2, 1), "2 to 2", "v")):
+            with self.assertRaises(ValueError) as caught:
+                places.values_at([place], saved)
+            self.assertEqual(str(caught.exception), f"values {missing} of {name} are in no state")
+
+    def test_optimizers(self):
+        """What an optimizer keeps goes where values are now, with the settings of its groups; a part of which nothing
+        was kept has no state, and values that a server had no state of are 0."""
+        at = [("w", 0, 3), ("w", 3, 3), ("v", 0, 2)]
+        parts = [torch.nn.Parameter(torch.zeros(n)) for _, _, n in at]
+        optimizer = torch.optim.SGD([{"params": parts[:1]}, {"params": parts[1:]}], 0.1, momentum=0.5)
+        groups = [{"lr": 7.0, "momentum": 0.25}, {"lr": 8.0, "momentum": 0.5}]
+        step = torch.tensor(4.0)
+        saved = [([("w", 0, 4)], {"parts": [{"m": torch.arange(4.0), "step": step, "none": None}], "groups": groups}),
+                 ([("w", 4, 2), ("v", 0, 2)], {"parts": [{}, {}], "groups": [{}, {}]})]
+        found = places.optimizer_for(optimizer, parts, at, saved)
+        self.assertEqual(found["param_groups"], [{**groups[0], "params": [0]}, {**groups[1], "params": [1, 2]}])
+        self.assertEqual({i: state["m"].tolist() for i, state in found["state"].items()}, {0: [0, 1, 2], 1: [3, 0, 0]})
+        self.assertEqual([(float(state["step"]), state["none"]) for state in found["state"].values()], 2 * [(4, None)])
+        self.assertEqual(len({state["step"].data_ptr() for state in found["state"].values()} | {step.data_ptr()}), 3)
+        saved[0][1]["groups"] = groups[:1]
+        with self.assertRaises(ValueError) as caught:
+            places.optimizer_for(optimizer, parts, at, saved)
+        self.assertEqual(str(caught.exception), "an optimizer of 1 groups was saved, this one has 2")
+
+    def test_a_copy(self):
+        """What is saved of an optimizer stays what it was."""
+        part, other = (torch.nn.Parameter(torch.zeros(3)) for _ in range(2))
+        optimizer = torch.optim.SGD([part, other], 0.1, momentum=0.5)
+        part.grad = torch.ones(3)
+        optimizer.step()
+        found = places.optimizer_state(optimizer, [other, part])
+        optimizer.step()
+        self.assertEqual(list(found), ["parts", "groups"])
+        self.assertEqual([len(state) for state in found["parts"]], [0, 1])
+        self.assertEqual(found["parts"][1]["momentum_buffer"].tolist(), [1, 1, 1])
+        (group,) = found["groups"]
+        self.assertEqual(({"params"} & {*group}, group["lr"], group["momentum"]), (set(), 0.1, 0.5))
+
+
+class Groups(unittest.TestCase):
+    def setUp(self):
+        self.net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+        self.net[1].bias.requires_grad_(False)
+        self.model = Model(self.net, "the test")
+        (self.first, self.bias, self.second, self.frozen) = self.net.parameters()
+
+    def test_what_is_refused(self):
+        twin = torch.nn.Parameter(torch.zeros(1))
+        for groups, kind, words in (
+                ([{"params": [self.first]}, self.bias], TypeError,
+                 "groups[1] should be a dict with the entry 'params', not a Parameter"),
+                ([{"param": [self.first]}], TypeError,
+                 "groups[0] should be a dict with the entry 'params', not a dict"),
+                ([3], TypeError, "groups[0] should be a dict with the entry 'params', not 3"),
+                ([{"params": self.first}, {"params": [self.bias, twin]}], ValueError,
+                 "groups[1] has a parameter that is not the model's"),
+                ([{"params": self.first}, {"params": [self.bias, self.first]}], ValueError,
+                 "parameter 0.weight is in the groups twice"),
+                ([{"params": [self.first, self.first]}], ValueError, "parameter 0.weight is in the groups twice"),
+                ([{"params": self.first}, {"params": self.second}], ValueError,
+                 "parameter 0.bias is in none of the groups, so it would never be trained: add it to one, or freeze it "
+                 "with requires_grad_(False)")):
+            with self.assertRaises(kind) as caught:
+                ParameterGroups(groups, self.model)
+            self.assertEqual(str(caught.exception), words)
+
+    def test_parts(self):
+        """Each group has its parts and options, those of frozen parameters, too. One without parts has one without
+        values."""
+        parts = [(name, torch.nn.Parameter(torch.ones(2))) for name in ("0.weight", "1.weight", "0.weight")]
+        none = ParameterGroups(None, self.model)
+        self.assertIsNone(none.summary())
+        groups, every = none.of(parts)
+        self.assertEqual([[id(part) for part in found] for found in (groups, every)], 2 * [[id(p) for _, p in parts]])
+        (empty,), every = none.of([])
+        self.assertEqual(([id(part) for part in every], empty.shape, empty.requires_grad), ([id(empty)], (0,), True))
+        some = ParameterGroups([{"params": self.first, "lr": 3}, {"lr": 4, "params": (p for p in [self.bias])},
+                                {"weight_decay": 1, "params": [self.second, self.frozen], "lr": 5}], self.model)
+        groups, every = some.of(parts)
+        self.assertEqual([{**group, "params": [id(part) for part in group["params"]]} for group in groups],
+                         [{"params": [id(parts[0][1]), id(parts[2][1])], "lr": 3}, {"params": [id(every[2])], "lr": 4},
+                          {"params": [id(parts[1][1])], "lr": 5, "weight_decay": 1}])
+        self.assertEqual([part.numel() for part in every], [2, 2, 0, 2])
+        self.assertRegex("; ".join(some.summary()),
+                         r"^1 parameters \([0-9a-f]{8}\), \[\('lr', 3\)\]; 1 parameters \([0-9a-f]{8}\), "
+                         r"\[\('lr', 4\)\]; 2 parameters \([0-9a-f]{8}\), \[\('lr', 5\), \('weight_decay', 1\)\]$")
+        self.assertEqual(len({*some.summary()}), 3)
+
+
+class Nested(torch.nn.Module):
+    """The parameter of `read` is read where it is not called; `called` is called."""
+
+    def __init__(self):
+        super().__init__()
+        self.own = torch.nn.Parameter(torch.ones(2))
+        self.read, self.called = torch.nn.Linear(2, 2, bias=False), torch.nn.Linear(2, 2)
+
+    def forward(self, x):
+        return self.called(torch.nn.functional.linear(x * self.own, self.read.weight))
+
+
+class Watcher:
+    def __init__(self):
+        self.asked, self.filled = [], []
+
+    def needed(self, names):
+        self.asked.append(names)
+
+    def full(self, i):
+        self.filled.append(i)
+
+
+class Overlaps(unittest.TestCase):
+    def made(self):
+        model, watcher = Nested(), Watcher()
+        watch = Overlap(Model(model, "the test"), [["called.bias"], ["called.weight", "own"], ["read.weight"]],
+                        watcher.needed, watcher.full)
+        return model, watcher, watch
+
+    def test_what_modules_read(self):
+        """The parameters of modules that are not called count as read by the one around them; without gradients, at
+        the end of forward(), and in states, all do."""
+        model, watcher, watch = self.made()
+        called = {"called.weight", "called.bias"}
+        for outer in ({"own", "read.weight"} | called, {"own", "read.weight"}, {"own", "read.weight"}):
+            model(torch.ones(2))
+            self.assertEqual(watcher.asked, [outer, called, None])
+            watcher.asked.clear()
+        for run in (lambda: model.eval()(torch.ones(2)), lambda: torch.no_grad()(model.train())(torch.ones(2))):
+            run()
+            self.assertEqual(watcher.asked, [None, None, None])
+            watcher.asked.clear()
+        model.load_state_dict(model.state_dict())
+        self.assertEqual(watcher.asked, [None, None])
+        watcher.asked.clear()
+        del watch
+        model(torch.ones(2)).sum().backward()
+        self.assertEqual((watcher.asked, watcher.filled), ([], []))
+
+    def test_buckets_are_full(self):
+        """In their order, once in a step, with the last gradient of each; those under accumulating() are not the
+        last."""
+        model, watcher, watch = self.made()
+        for _ in range(2):
+            with watch.accumulating():
+                with watch.accumulating():
+                    pass
+                model(torch.ones(2)).sum().backward()
+            self.assertEqual(watcher.filled, [])
+            model(torch.ones(2)).sum().backward()
+            self.assertEqual(watcher.filled, [0, 1, 2])
+            with self.assertRaisesRegex(RuntimeError, r"^a second gradient of (own|called\.bias|called\.weight|read\."
+                                        r"weight) came before step\(\), when the first was on its way: with overlap="
+                                        r"True all backward passes of a step but the last go into `with optimizer\."
+                                        r"no_sync\(\):`$"):
+                model(torch.ones(2)).sum().backward()
+            self.assertEqual(watcher.filled, [0, 1, 2])
+            watcher.filled.clear()
+            watch.begin()
+        # a bucket that is full waits for those before it
+        model.own.sum().backward()
+        model.read.weight.sum().backward()
+        self.assertEqual(watcher.filled, [])
+        model.called(torch.ones(2)).sum().backward()
+        self.assertEqual(watcher.filled, [0, 1, 2])
+
+
+if __name__ == "__main__":
+    unittest.main()
