@@ -41,6 +41,9 @@ SIGNATURES = {
         "ShardedOptimizer(model, optimizer, *, codec='3lc', pull=None, groups=None, max_norm=None, "
         "momentum_correction=None, second_moment=None, warmup_steps=0, scaler=None, buffers='own', overlap=False, "
         "bucket_mb=25.0, min_numel=256, compare_every=1000, seed=0, threads=None, quantize='auto', process_group=None)",
+        "PushPull(model, optimizer, *, servers=1, codec='3lc', pull=None, groups=None, max_norm=None, "
+        "momentum_correction=None, second_moment=None, warmup_steps=0, scaler=None, buffers='own', backup=0, "
+        "min_numel=256, compare_every=1000, seed=0, threads=None, quantize='auto', process_group=None)",
         "ShardedOptimizer.step(self, weight=1.0, **scaling)", "ShardedOptimizer.zero_grad(self, set_to_none=True)",
         "ShardedOptimizer.load_state_dict(self, states, lost=False)")}
 

@@ -1,14 +1,10 @@
 # SPDX-License-Identifier: MIT
-"""Steps of PushPull and ShardedOptimizer, whose ranks are threads here: what they count, compare, clip, keep and say,
-and, with backup workers, who waits for whom and what of each message counts."""
+"""Steps of PushPull and ShardedOptimizer, whose ranks are threads here: what they count, compare, clip, keep, hide and
+say."""
 import math
-import threading
-import time
 import unittest
 import warnings
-from datetime import timedelta
 from types import SimpleNamespace
-from unittest import mock
 
 import torch
 
@@ -16,8 +12,6 @@ import threelc
 import threelc.torch
 from fake_dist import Network
 from faults import prepared
-from threelc.torch._common import transport
-from threelc.torch._owners import backup
 
 SIZES = (300, 7)  # of the parameters: one has the codec, the other goes as floats
 
@@ -179,6 +173,44 @@ class Steps(Threads):
                     self.assertEqual(masters, [5 - 2 * 2.0**-10, -3 - 2 * 2.0**-10, 1 - 4 * 2.0**-10], codec)
                     self.assertEqual(values, [5, -3, 1 - 2.0**-8])
 
+    def test_sparse(self):
+        def train(rank):
+            model = Two()
+            optimizer = push_pull(model)
+            model.large.grad = (torch.arange(300) % 2 * (1.0 + rank)).to_sparse()
+            optimizer.step()
+            return model.large[:4].tolist(), model.small[:2].tolist()
+
+        self.assertEqual(self.each(2, train), 2 * [([1, 0.25, 1, 0.25], [1, 1])])
+
+    def test_flush(self):
+        """Then all that gradients held is in the weights, of parameters of each dtype, and nothing is left."""
+        def train(rank, make, dtype, settings):
+            model = Two(dtype)
+            optimizer = make(model, codec="3lc:s=1.9", **settings)
+            for step in range(3):
+                model.lose(1.0, 2.0**-4)
+                model.large.grad *= (torch.arange(300) % 16 + rank) / 16
+                optimizer.step()
+            before = model.large.detach().clone()
+            found = []
+            for _ in range(2):
+                optimizer.flush()
+                found.append([p.detach().clone() for p in model.parameters()])
+            return before, found, optimizer.state_dict()["masters"]
+
+        large = 1 - 0.5 * 3 * (torch.arange(300) % 16 + 0.5) / 16
+        for make, settings in ((push_pull, {}), (push_pull, {"servers": 2}), (sharded, {})):
+            for dtype in torch.float32, torch.bfloat16:
+                for before, (once, twice), masters in self.each(2, lambda rank: train(rank, make, dtype, settings)):
+                    self.assertGreater(float((before - large).abs().max()), 0.02)
+                    for found in once, twice:
+                        if dtype == torch.bfloat16:
+                            self.assertTrue(torch.equal(found[0], masters["large"].bfloat16()))
+                            found = [masters["large"], masters["small"]]
+                        torch.testing.assert_close(found[0], large, atol=1e-5, rtol=0)
+                        torch.testing.assert_close(found[1], torch.full((7,), 1 - 1.5 * 2.0**-4))
+
     def test_zero_grad(self):
         def train(rank):
             model = Two()
@@ -277,210 +309,113 @@ class Settings(Threads):
             self.raises(ValueError, "with overlap=True gradients are on their way before step() is called, so their "
                                     "weight is 1, not 1.5", optimizer.step, weight=1.5)
             self.raises(ValueError, "weight should be from 2^-50 to 2^50, not 0.0", optimizer.step, weight=0)
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                threelc.torch.PushPull(Two(), lambda p: torch.optim.Adam(p, 0.1), codec="raw")
-                threelc.torch.PushPull(Two(), lambda p: torch.optim.Adam(p, 0.1), second_moment=0.9)
             return optimizer.max_norm, optimizer.grad_norm, repr(optimizer)
 
         self.assertEqual(self.each(2, make), 2 * [(3.0, None, "<threelc.torch.ShardedOptimizer around SGD>")])
 
     def test_adam(self):
-        """Rank 0 warns."""
+        """Rank 0 warns, where pushes have residuals and ranks do not divide themselves."""
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
-            self.each(3, lambda rank: threelc.torch.PushPull(Two(), lambda p: torch.optim.Adam(p, 0.1)) and None)
+            for settings in {"codec": "raw"}, {"second_moment": 0.9}, {}:
+                self.each(3, lambda rank, settings=settings: threelc.torch.PushPull(
+                    Two(), lambda p: torch.optim.Adam(p, 0.1), **settings) and None)
         self.assertEqual([(each.category, str(each.message)) for each in found], [
             (RuntimeWarning, "threelc: Adam divides by the root of a mean square, and of gradients in 3lc small values "
                              "come rarely, and are large then, so the training may lose much. With second_moment= "
                              "ranks divide before they compress, and little is lost")])
 
 
-# ---- backup workers ----
-
-class Paces:
-    """Ranks tell what they have done, and wait for others."""
+class Layers(torch.nn.Sequential):
+    """Each parameter is a bucket where these are small."""
 
     def __init__(self):
-        self._told = set()
-        self._changed = threading.Condition()
+        super().__init__(*(torch.nn.Linear(20, 20) for _ in range(3)))
+        with torch.no_grad():
+            for i, parameter in enumerate(self.parameters(), 1):
+                parameter.copy_(torch.arange(parameter.numel()).view(parameter.shape) % 7 / (10.0 * i))
+        self.register_buffer("seen", torch.zeros(3))
 
-    def tell(self, *what):
-        with self._changed:
-            self._told.add(what)
-            self._changed.notify_all()
-
-    def has(self, *what):
-        return what in self._told
-
-    def wait(self, *what):
-        with self._changed:
-            if not self._changed.wait_for(lambda: what in self._told, 10):
-                raise TimeoutError(f"nobody told {what}")
+    def lose(self, rank, step):
+        x = 1 + torch.arange(60.0).view(3, 20) * (1 + rank) % (5 + step)
+        self(x / 50).pow(2).mean().backward()
 
 
-class Race:
-    """Steps of ranks. late: {(rank, step): the step that rank 0 ends before}. Servers take all other pushes."""
-
-    def __init__(self, world, late, steps=6, **settings):
-        self.world, self.steps, self.settings, self.paces = world, steps, {"backup": 1, **settings}, Paces()
-        self.late = {(rank, step): until for (rank, first), until in late.items() for step in range(first, until + 1)}
-        self.sent = []  # bytes of pushes to other ranks, and of answers
-
-    def run(self, rank):
-        """Weights after each step, and stats."""
-        model = Two()
-        optimizer = push_pull(model, **self.settings)
-        self._watch(rank, optimizer._mail)
-        found = []
-        for step in range(1, self.steps + 1):
-            if (rank, step) in self.late:
-                self.paces.wait("ended", 0, self.late[rank, step])
-            model.lose(1.0 + rank)
-            optimizer.step()
-            self.paces.tell("ended", rank, step)
-            found.append(model.large[0].item())
-        optimizer.state_dict()
-        return found, optimizer.stats
-
-    def _watch(self, rank, mail):
-        push, deliver, answer = mail.push, mail.deliver, mail.answer
-        step = [0]
-
-        def pushed(messages):
-            step[0] += 1
-            came = push(messages)
-            self.sent.append(("push", rank, sum(len(message) for i, message in enumerate(messages) if i != rank)))
-            self.paces.tell("pushed", rank, step[0])
-            return came
-
-        def delivered(pushes, server):
-            for other in range(self.world):
-                if (other, step[0]) not in self.late:
-                    self.paces.wait("pushed", other, step[0])
-            deliver(pushes, server)
-
-        def answered(message):
-            self.sent.append(("answer", rank, (self.world - 1) * len(message)))
-            return answer(message)
-
-        mail.push, mail.deliver, mail.answer = pushed, delivered, answered
-
-
-class Backup(Threads):
-    def test_what_is_late(self):
-        """Servers take what has come, and means are of that. All ranks have one model after each step, and each counts
-        its own pushes, for each server."""
-        for world, settings, late in ((2, {}, {(1, 3): 4}), (3, {}, {(2, 2): 3, (2, 6): 6}),
-                                      (3, {"servers": 2}, {(2, 3): 5}), (4, {"backup": 2}, {(2, 2): 3, (3, 3): 4})):
-            race = Race(world, late, **settings)
-            weights, value = [], 1.0
-            for step in range(1, 7):
-                taken = [1.0 + rank for rank in range(world) if (rank, step) not in race.late]
-                value -= 0.5 * sum(taken) / len(taken)
-                weights.append(value)
-            for rank, (found, stats) in enumerate(self.each(world, race.run)):
-                for here, there in zip(found, weights):
-                    self.assertAlmostEqual(here, there, places=5)
-                count = sum(other == rank for other, _ in race.late) * settings.get("servers", 1)
-                self.assertEqual((stats.late, stats.steps, stats.failed), (count, 6, 0), (rank, settings))
-
-    def test_bytes(self):
-        """Of a push: a head of 16 bytes, the push, and 8 for its end. Of an answer: 8, and the answer. Coming together
-        takes a head."""
-        for world, servers in ((2, 1), (3, 2)):
-            race = Race(world, {}, servers=servers)
-            found = [stats for _, stats in self.each(world, race.run)]
-            for rank, stats in enumerate(found):
-                others = servers - (rank < servers)
-                self.assertEqual(stats.sent, sum(n for _, who, n in race.sent if who == rank) + 6 * 24 * others
-                                 + 16 * others + 6 * 8 * (world - 1) * (rank < servers))
-            self.assertEqual(sum(stats.received for stats in found), sum(stats.sent for stats in found))
-            self.assertEqual(found[0].received, found[1].sent if world == 2 else found[0].received)
-
-    def test_far_behind(self):
-        """Servers end three steps without a push, and wait for it in the fourth."""
-        last = 3 + backup.KEPT - 2
-        race = Race(2, {(1, 3): last}, 8)
-        wait, held = race.paces.wait, []
-
-        def waited(*what):
-            wait(*what)
-            if what == ("ended", 0, last) and not held:
-                held.append(not threading.Event().wait(0.05) and not race.paces.has("ended", 0, last + 1))
-
-        race.paces.wait = waited
-        found = self.each(2, race.run)
-        self.assertEqual((held, last), ([True], 5))
-        self.assertEqual([stats.late for _, stats in found], [0, 3])
-
-    def test_other_steps(self):
-        """Where ranks do not come together after as many steps, a server says which is where."""
-        def train(rank, counts, paces):
-            model = Two()
-            optimizer = push_pull(model, backup=1)
-            to_servers = optimizer._mail._to_servers
-
-            def told(what, messages):
-                to_servers(what, messages)
-                paces.tell("sent", what)
-
-            optimizer._mail._to_servers = told
-            for step in range(1, counts[rank] + 1):
-                if rank == 0 and step == counts[1] + 1:
-                    paces.wait("sent", 2 * counts[1] + 1)
-                model.lose(1.0)
+class Overlaps(Threads):
+    def test_bits(self):
+        """In buckets of any size, and in one, the model is that without overlap, whoever owns what; norms are, too."""
+        def train(rank, overlap, bucket_mb, codec, max_norm):
+            model = Layers()
+            optimizer = sharded(model, codec=codec, overlap=overlap, bucket_mb=bucket_mb, max_norm=max_norm)
+            norms = []
+            for step in range(4):
+                optimizer.zero_grad()
+                with optimizer.no_sync():
+                    model.lose(rank, 2 * step)
+                model.lose(rank, 2 * step + 1)
                 optimizer.step()
-            optimizer.state_dict()
+                norms.append(optimizer.grad_norm and round(optimizer.grad_norm, 4))
+            optimizer.ready()
+            stats = optimizer.stats
+            return [p.detach().numpy().tobytes() for p in model.parameters()], norms, stats.steps, stats.float_bytes
 
-        for counts, step in (((5, 3), 4), ((2, 4), 2)):
-            paces = Paces()
-            (how, error), (other, _) = Network(2).run(lambda rank: train(rank, counts, paces))
-            self.assertEqual((how, other, type(error)), ("raised", "raised", threelc.OrderError))
-            self.assertEqual(str(error), f"rank 1 is in step 3 where rank 0 is in step {step}: all ranks call "
-                                         "state_dict(), load_state_dict() and flush() after as many steps")
+        for codec, limit, sizes in (("raw", None, (1e-6, 0.0015, 9.0)), ("raw", 0.3, (1e-6,)), ("3lc", None, (9.0,))):
+            whole = self.each(3, lambda rank: train(rank, False, 9.0, codec, limit))
+            self.assertEqual(whole[0], whole[2])
+            for bucket_mb in sizes:
+                self.assertEqual(self.each(3, lambda rank: train(rank, True, bucket_mb, codec, limit)), whole)
 
-    def test_timeouts(self):
-        """A server waits as long as its process group says for what it needs, and no longer."""
-        def train(rank, network, timeout):
-            group = transport.dist.new_group()
-            group.options = SimpleNamespace(_timeout=timeout)
-            optimizer = threelc.torch.PushPull(Two(), sgd, backup=1, process_group=group)
+    def test_what_modules_find(self):
+        """Buffers of rank 0 and the parameters of a module are there before it computes."""
+        def train(rank):
+            model, found = Layers(), []
+            optimizer = sharded(model, overlap=True, bucket_mb=1e-6, buffers="first")
+            model[0].register_forward_pre_hook(lambda module, inputs: found.append(
+                (model.seen.tolist(), module.weight[0, 0].item(), module.bias[0].item())))
+            for step in range(3):
+                optimizer.zero_grad()
+                model.lose(rank, step)
+                model.seen += 1 + rank
+                optimizer.step()
+            return found, [model[0].weight[0, 0].item(), model[0].bias[0].item()], optimizer.ready()
+
+        (found, end, _), other = self.each(2, train)
+        self.assertEqual((found, end), other[:2])
+        self.assertEqual([seen for seen, _, _ in found], [[step] * 3 for step in range(3)])
+        self.assertEqual(len({weight for _, weight, _ in found}), 3)
+        self.assertEqual(len({bias for _, _, bias in found}), 3)
+
+    def test_steps_that_fail(self):
+        """The next call that waits tells of it, once, whichever it is. One bucket that is not finite is left out alone
+        on a rank, and fails the step on all."""
+        def train(rank, call):
+            model = Layers()
+            optimizer = sharded(model, codec="3lc", overlap=True, bucket_mb=1e-6)
+            model.lose(rank, 0)
+            before = model[1].bias.detach().clone()
+            model[1].bias.grad[3] = math.nan  # this late it has left
             optimizer.step()
-            if rank == 0:
-                start = time.monotonic()
-                try:
-                    for _ in range(backup.KEPT):
-                        optimizer.step()
-                finally:
-                    network.seconds = time.monotonic() - start
+            optimizer.ready()
+            self.assertFalse(torch.equal(model[1].bias, before))
+            before = [p.detach().clone() for p in model.parameters()]
+            handle = model[1].bias.register_hook(lambda gradient: gradient * math.nan)
+            model.lose(rank, 1)
+            handle.remove()
+            if call == "early":
+                self.raises(threelc.OrderError, "gradients of this step are on their way: call step() first",
+                            optimizer.flush)
+            optimizer.step()
+            if call != "early":
+                with self.assertRaisesRegex(threelc.StepError, "NaN or infinity"):
+                    getattr(optimizer, call)()
+                optimizer.ready()
+                changed = [not torch.equal(p, old) for p, old in zip(model.parameters(), before)]
+                self.assertEqual(changed, [True, True, True, False, True, True])
+            return optimizer.stats.steps, optimizer.stats.failed
 
-        for seconds in 0.05, 0.2:
-            network = Network(2)
-            network.timeout = 10.0  # of the fake
-            (how, error), _ = network.run(lambda rank: train(rank, network, timedelta(seconds=seconds)))
-            self.assertEqual(how, "raised")
-            self.assertRegex(str(error), "^rank 0 lost .* s after an exchange began")
-            self.assertGreater(network.seconds, seconds)
-            self.assertLess(network.seconds, 5)
-
-    def test_looks(self):
-        """At first often, and then once in a millisecond; whether workers live is asked after 1 s, 2 s, 4 s, ..., and
-        at least every 30 s."""
-        now, slept, probes = [100.0], [], []
-        with mock.patch.object(backup.time, "monotonic", lambda: now[0]), \
-                mock.patch.object(backup.time, "sleep", slept.append):
-            wait = backup._Wait()
-            for _ in range(8):
-                wait.pause()
-            for eighth in range(8 * 130):
-                now[0] = 100 + eighth / 8
-                if wait.should_probe():
-                    probes.append(eighth / 8)
-            now[0] = 107.0
-            self.assertEqual([wait.is_over(timeout) for timeout in (6.9, 7.0, 7.1, math.inf)], [True] + [False] * 3)
-        self.assertEqual([round(1e6 * seconds) for seconds in slept], [50, 100, 200, 400, 800, 1000, 1000, 1000])
-        self.assertEqual(probes, [1, 2, 4, 8, 16, 32, 62, 92, 122])
+        for call in "step", "ready", "flush", "state_dict", "early":
+            found = self.each(2, lambda rank: train(rank, call) if call != "step" else (2, 1))
+            self.assertEqual(found, 2 * [(2, 1)] if call != "early" else found)
 
 
 if __name__ == "__main__":
