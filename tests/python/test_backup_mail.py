@@ -44,6 +44,7 @@ class Race:
     def __init__(self, world, late, steps=6, **settings):
         self.world, self.steps, self.settings, self.paces = world, steps, {"backup": 1, **settings}, Paces()
         self.late = {(rank, step): until for (rank, first), until in late.items() for step in range(first, until + 1)}
+        self.kept = 0  # messages that may be on their way, at most
         self.sent = []  # bytes of pushes to other ranks, and of answers
 
     def run(self, rank):
@@ -59,7 +60,9 @@ class Race:
             optimizer.step()
             self.paces.tell("ended", rank, step)
             found.append(model.large[0].item())
+            self.kept = max(self.kept, len(optimizer._mail._pushed), len(optimizer._mail._answered))
         optimizer.state_dict()
+        self.kept = max(self.kept, 100 * len([*optimizer._mail._pushed, *optimizer._mail._answered]))
         return found, optimizer.stats
 
     def _watch(self, rank, mail):
@@ -116,6 +119,12 @@ class Backup(Threads):
                                  + 16 * others + 6 * 8 * (world - 1) * (rank < servers))
             self.assertEqual(sum(stats.received for stats in found), sum(stats.sent for stats in found))
             self.assertEqual(found[0].received, found[1].sent if world == 2 else found[0].received)
+
+    def test_memory(self):
+        """Messages are kept while some may be on their way, and none after ranks came together."""
+        race = Race(3, {}, 3 * backup.KEPT, servers=2)
+        self.each(3, race.run)
+        self.assertIn(race.kept, range(1, 2 * (backup.KEPT + 2)))
 
     def test_far_behind(self):
         """Servers end three steps without a push, and wait for it in the fourth."""

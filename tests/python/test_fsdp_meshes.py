@@ -9,12 +9,16 @@ from unittest import mock
 import torch
 
 import threelc.torch
+from fake_dist import Network
 from faults import prepared
 from outer_models import HAS_FSDP2
 from threelc.torch import _fsdp2, fsdp
+from threelc.torch._common.versions import fsdp_param_groups
 
 try:
+    from torch.distributed._composable.replicate_with_fsdp import replicate
     from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
     from torch.distributed.tensor import DTensor
 except ImportError:
     DTensor = None
@@ -73,6 +77,43 @@ class Shards(unittest.TestCase):
             self.assertEqual((shards.all_reduces, shards.divides_afterwards), (False, True))
             group.all_reduce_grads = True
             del group.force_sum_reduction_for_comms
+
+
+@unittest.skipUnless(HAS_FSDP2, "PyTorch has no FSDP2 that runs on CPUs")
+class Replicas(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        prepared()
+
+    def test_no_mean_over_replicas(self):
+        """FSDP2 then knows of the shards alone, and the next register_fsdp() of the replicas."""
+        mesh = init_device_mesh("cpu", (1, 1), mesh_dim_names=("replicate", "shard"))
+        both, single = torch.nn.Linear(2, 2), torch.nn.Linear(2, 2)
+        fully_shard(both, mesh=mesh)
+        replicate(single)
+        for module, before, after in ((both, "HSDPMeshInfo", "FSDPMeshInfo"),
+                                      (single, "DDPMeshInfo", "DataParallelMeshInfo")):
+            group, = fsdp_param_groups(module)
+            info, replicas = group.mesh_info, _fsdp2.replicas_of(group)
+            self.assertEqual(type(info).__name__, before)
+            self.assertIsNotNone(replicas)
+            separate = info.reduce_scatter_process_group = object()
+            for _ in range(2):
+                _fsdp2.average_no_replicas(group)
+                now = group.mesh_info
+                self.assertEqual((type(now).__name__, now.mesh, now.replicate_mesh_dim),
+                                 (after, info.mesh, None if module is both else info.replicate_mesh_dim))
+                self.assertIs(_fsdp2.replicas_of(group), replicas)
+                if module is both:
+                    self.assertEqual((now.shard_mesh_dim, now.shard_mesh_size), (1, 1))
+                    self.assertIs(now.reduce_scatter_process_group, separate)
+
+    def test_nothing_to_train(self):
+        """A module without parameters has shards of nothing."""
+        net = torch.nn.Sequential(torch.nn.Identity())
+        fully_shard(net, mesh=init_device_mesh("cpu", (1,)))
+        (how, state), = Network(1).run(lambda rank: threelc.torch.register_fsdp(net).state_dict())
+        self.assertEqual((how, state["shard"], state["groups"]), ("returned", 0, {}))
 
 
 class Meshes(unittest.TestCase):

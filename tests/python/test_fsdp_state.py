@@ -88,14 +88,14 @@ class Passes(Threads):
             _, state = made("raw", compare_every=2)
             told = []
             for replicas in state._replicas.values():
-                replicas.compare = lambda transport, when: told.append(when)
+                replicas.compare = lambda transport, when: told.append((step, when))
             for step in range(5):
                 for name, found in pass_backward(state, rank, step).items():
                     self.close(found, mean(step, name))
             return told, state.stats.float_bytes, state.residuals
 
         for told, floats, residuals in self.each(2, train):
-            self.assertEqual(told, 2 * ["after 2 backward passes"] + 2 * ["after 4 backward passes"])
+            self.assertEqual(told, 2 * [(2, "after 2 backward passes")] + 2 * [(4, "after 4 backward passes")])
             self.assertEqual((floats, residuals), (5 * 4 * (28 + 4), {}))
 
     def test_log(self):
@@ -103,7 +103,7 @@ class Passes(Threads):
         def train(rank):
             _, state = made("raw")
             state.log_every(2)
-            for step in range(5):
+            for step in range(6):
                 pass_backward(state, rank, step)
             state.log_every(0)
             for step in range(4):
@@ -248,6 +248,17 @@ class States(Threads):
             return state.stats.sent, state.stats.float_bytes, sorted(saved["groups"])
 
         self.assertEqual(self.each(1, alone), [(0, 0, [ROOT, FIRST])])
+
+    def test_made(self):
+        """What decides about parts and residuals is in the state."""
+        def make(rank):
+            return [made("3lc", **settings)[1].state_dict()["made"] for settings in (
+                {}, {"mode": "gather", "min_numel": 7}, {"pull": "natural", "second_moment": 0.5})]
+
+        one = {"codec": "3lc", "min_numel": 1, "momentum_correction": None, "second_moment": None}
+        self.assertEqual(self.each(1, make), [[
+            {**one, "pull": "3lc", "mode": "sharded"}, {**one, "min_numel": 7, "mode": "gather"},
+            {**one, "pull": "natural", "mode": "sharded", "second_moment": {"float": (0.5).hex()}}]])
 
     def test_what_does_not_fit(self):
         """Whole sentences, after which nothing has changed."""

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: MIT
 """Steps of PushPull and ShardedOptimizer, whose ranks are threads here: what they count, compare, clip, keep, hide and
 say."""
+import copy
 import math
 import unittest
 import warnings
+from contextlib import suppress
 from types import SimpleNamespace
 
 import torch
@@ -38,6 +40,13 @@ def push_pull(model, **settings):
 
 def sharded(model, **settings):
     return threelc.torch.ShardedOptimizer(model, sgd, **{"codec": "raw", **settings})
+
+
+def compiled(model, **settings):
+    """As torch.compile() of PyTorch 2 wraps a module."""
+    outside = torch.nn.Module()
+    outside._orig_mod = model
+    return sharded(outside, **settings)
 
 
 class Threads(unittest.TestCase):
@@ -87,6 +96,66 @@ class Steps(Threads):
             floats = 4 * sum(2 * 4 * n * 2 // 3 for n in SIZES)
             self.assertEqual(self.each(3, lambda rank: train(rank, make, **settings)),
                              3 * [([2], 4, 1, floats, [1 - 3 * 0.5 * 2, 1 - 3 * 0.5 * 2])])
+
+    def test_who_steps(self):
+        """Owners make the optimizer's step where there are means; a rank that owns nothing does for schedules."""
+        class Counted(torch.optim.SGD):
+            count = 0
+
+            def step(self, closure=None):
+                self.count += 1
+                return super().step(closure)
+
+        def train(rank):
+            model = Two()
+            optimizer = threelc.torch.PushPull(model, lambda p: Counted(p, 0.5), servers=2, codec="raw")
+            for value in 1.0, math.nan, 1.0:
+                model.lose(value, value)
+                with suppress(threelc.StepError):
+                    optimizer.step()
+            return optimizer.optimizer.count, [part.numel() for part in optimizer.param_groups[0]["params"]]
+
+        self.assertEqual(self.each(4, train), [(2, [300]), (2, [7]), (3, [0]), (3, [0])])
+
+    def test_small_tensors(self):
+        """From min_numel values on there are codecs, in answers, too."""
+        def train(rank, min_numel):
+            model = Two()
+            optimizer = push_pull(model, codec="3lc", min_numel=min_numel)
+            for _ in range(2):
+                model.lose(1.0)
+                optimizer.step()
+            return optimizer.stats.sent
+
+        for min_numel, floats in ((300, False), (301, True)):
+            for sent in self.each(2, lambda rank: train(rank, min_numel)):  # rank 0 answers, rank 1 pushes
+                self.assertTrue(sent > 2 * 4 * 300 if floats else sent < 4 * 300)
+                self.assertGreater(sent, 2 * 4 * 7)
+
+    def test_warmup(self):
+        """The first steps go as floats, and no others, also after a state is loaded."""
+        def train(rank, stop):
+            model = Two()
+            optimizer = push_pull(model, codec="3lc", warmup_steps=3)
+            sent = []
+            for step in range(5):
+                if step == stop:
+                    state = optimizer.state_dict()
+                    optimizer = push_pull(model, codec="3lc", warmup_steps=3)
+                    optimizer.load_state_dict(state)
+                before = optimizer.stats.sent
+                model.lose(1.0 + step % 2)
+                model.large.grad[7] = 3.0
+                optimizer.step()
+                sent.append(optimizer.stats.sent - before > 4 * 300)
+                if step == 2:
+                    floats = model.large[:8].tolist()
+            return sent, floats, model.large.tolist()
+
+        found = [self.each(2, lambda rank, stop=stop: train(rank, stop)) for stop in (None, 1, 3)]
+        self.assertEqual(found[0][0][:2], ([True] * 3 + [False] * 2, [-1.0] * 7 + [-3.5]))
+        for others in found:
+            self.assertEqual(others, 2 * found[0][:1])
 
     def test_patience(self):
         """The third time in a row that a rank is left out it is warned, there alone, and once."""
@@ -235,7 +304,12 @@ class Steps(Threads):
                     optimizer.step()
                 except threelc.StepError:
                     pass
-            return optimizer.state_dict(), optimizer.stats
+            state, stats = optimizer.state_dict(), optimizer.stats
+            before = copy.deepcopy(state)
+            model.lose(2.0)
+            optimizer.step()
+            self.assertEqual(str(state), str(before))  # it stays what it was
+            return state, stats
 
         found = self.each(2, save)
         states = [state for state, _ in found]
@@ -289,6 +363,8 @@ class Settings(Threads):
                 (push_pull, {"warmup_steps": -1}, ValueError, "warmup_steps should be at least 0, not -1"),
                 (push_pull, {"buffers": "one"}, ValueError,
                  "buffers should be one of own, first, not 'one': did you mean own?"),
+                (compiled, {"overlap": True}, TypeError, "overlap=True waits in the hooks of modules, which "
+                 "torch.compile() leaves out: give the module that is not compiled, or overlap=False"),
                 (sharded, {"bucket_mb": 0}, ValueError, "bucket_mb should be a number above 0, not 0"),
                 (sharded, {"bucket_mb": True}, ValueError, "bucket_mb should be a number above 0, not True"),
                 (sharded, {"bucket_mb": math.nan}, ValueError, "bucket_mb should be a number above 0, not nan"),
@@ -364,6 +440,18 @@ class Overlaps(Threads):
             self.assertEqual(whole[0], whole[2])
             for bucket_mb in sizes:
                 self.assertEqual(self.each(3, lambda rank: train(rank, True, bucket_mb, codec, limit)), whole)
+
+    def test_who_owns_what(self):
+        """The largest tensors of buckets go to one rank after the other; with overlap smaller ones are divided."""
+        def own(rank, model, **settings):
+            optimizer = sharded(model, bucket_mb=1e-6, **settings)
+            return sum(n for _, _, n in optimizer.state_dict()["places"])
+
+        self.assertEqual(self.each(3, lambda rank: own(rank, Layers(), overlap=True)), 3 * [420])
+        wide = [torch.nn.Linear(50, 300, bias=False) for _ in range(3)]
+        self.assertEqual(self.each(3, lambda rank: own(rank, wide[rank])), [15000, 0, 0])
+        self.assertEqual(self.each(3, lambda rank: own(rank, wide[rank], overlap=True)),
+                         [5008, 5008, 4984])
 
     def test_what_modules_find(self):
         """Buffers of rank 0 and the parameters of a module are there before it computes."""
