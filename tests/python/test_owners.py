@@ -1,14 +1,22 @@
 # SPDX-License-Identifier: MIT
 """The parts of a model and their owners, without processes: who has which bucket, part and group, what of a state goes
-where, and what modules wait for."""
+where, what modules wait for, and that signals wait for steps."""
+import math
+import signal
+import sys
 import unittest
 from types import SimpleNamespace
 
 import torch
 
+import fake_dist
+import test_fsdp_state
 import threelc
+from outer_models import HAS_FSDP2
+from test_owner_steps import Threads, push_pull, sharded
+from threelc.torch import fsdp
 from threelc.torch._common.module import Model
-from threelc.torch._owners import places
+from threelc.torch._owners import owners, places
 from threelc.torch._owners.bucket_states import states_of_servers
 from threelc.torch._owners.buckets import in_buckets, spread
 from threelc.torch._owners.overlap import Overlap
@@ -260,6 +268,167 @@ class Overlaps(unittest.TestCase):
         self.assertEqual(watcher.filled, [])
         model.called(torch.ones(2)).sum().backward()
         self.assertEqual(watcher.filled, [0, 1, 2])
+
+
+# ---- trainings that overlap ----
+
+class Layers(torch.nn.Sequential):
+    """Each parameter is a bucket where these are small."""
+
+    def __init__(self):
+        super().__init__(*(torch.nn.Linear(20, 20) for _ in range(3)))
+        with torch.no_grad():
+            for i, parameter in enumerate(self.parameters(), 1):
+                parameter.copy_(torch.arange(parameter.numel()).view(parameter.shape) % 7 / (10.0 * i))
+        self.register_buffer("seen", torch.zeros(3))
+
+    def lose(self, rank, step):
+        x = 1 + torch.arange(60.0).view(3, 20) * (1 + rank) % (5 + step)
+        self(x / 50).pow(2).mean().backward()
+
+
+class Trainings(Threads):
+    def test_bits(self):
+        """In buckets of any size, and in one, the model is that without overlap, whoever owns what; norms are, too."""
+        def train(rank, overlap, bucket_mb, codec, max_norm):
+            model = Layers()
+            optimizer = sharded(model, codec=codec, overlap=overlap, bucket_mb=bucket_mb, max_norm=max_norm)
+            norms = []
+            for step in range(4):
+                optimizer.zero_grad()
+                with optimizer.no_sync():
+                    model.lose(rank, 2 * step)
+                model.lose(rank, 2 * step + 1)
+                optimizer.step()
+                norms.append(optimizer.grad_norm and round(optimizer.grad_norm, 4))
+            optimizer.ready()
+            stats = optimizer.stats
+            return [p.detach().numpy().tobytes() for p in model.parameters()], norms, stats.steps, stats.float_bytes
+
+        for codec, limit, sizes in (("raw", None, (1e-6, 0.0015, 9.0)), ("raw", 0.3, (1e-6,)), ("3lc", None, (9.0,))):
+            whole = self.each(3, lambda rank: train(rank, False, 9.0, codec, limit))
+            self.assertEqual(whole[0], whole[2])
+            for bucket_mb in sizes:
+                self.assertEqual(self.each(3, lambda rank: train(rank, True, bucket_mb, codec, limit)), whole)
+
+    def test_who_owns_what(self):
+        """The largest tensors of buckets go to one rank after the other; with overlap smaller ones are divided."""
+        def own(rank, model, **settings):
+            optimizer = sharded(model, bucket_mb=1e-6, **settings)
+            return sum(n for _, _, n in optimizer.state_dict()["places"])
+
+        self.assertEqual(self.each(3, lambda rank: own(rank, Layers(), overlap=True)), 3 * [420])
+        wide = [torch.nn.Linear(50, 300, bias=False) for _ in range(3)]
+        self.assertEqual(self.each(3, lambda rank: own(rank, wide[rank])), [15000, 0, 0])
+        self.assertEqual(self.each(3, lambda rank: own(rank, wide[rank], overlap=True)),
+                         [5008, 5008, 4984])
+
+    def test_what_modules_find(self):
+        """Buffers of rank 0 and the parameters of a module are there before it computes."""
+        def train(rank):
+            model, found = Layers(), []
+            optimizer = sharded(model, overlap=True, bucket_mb=1e-6, buffers="first")
+            model[0].register_forward_pre_hook(lambda module, inputs: found.append(
+                (model.seen.tolist(), module.weight[0, 0].item(), module.bias[0].item())))
+            for step in range(3):
+                optimizer.zero_grad()
+                model.lose(rank, step)
+                model.seen += 1 + rank
+                optimizer.step()
+            return found, [model[0].weight[0, 0].item(), model[0].bias[0].item()], optimizer.ready()
+
+        (found, end, _), other = self.each(2, train)
+        self.assertEqual((found, end), other[:2])
+        self.assertEqual([seen for seen, _, _ in found], [[step] * 3 for step in range(3)])
+        self.assertEqual(len({weight for _, weight, _ in found}), 3)
+        self.assertEqual(len({bias for _, _, bias in found}), 3)
+
+    def test_steps_that_fail(self):
+        """The next call that waits tells of it, once, whichever it is. One bucket that is not finite is left out alone
+        on a rank, and fails the step on all."""
+        def train(rank, call):
+            model = Layers()
+            optimizer = sharded(model, codec="3lc", overlap=True, bucket_mb=1e-6)
+            model.lose(rank, 0)
+            before = model[1].bias.detach().clone()
+            model[1].bias.grad[3] = math.nan  # this late it has left
+            optimizer.step()
+            optimizer.ready()
+            self.assertFalse(torch.equal(model[1].bias, before))
+            before = [p.detach().clone() for p in model.parameters()]
+            handle = model[1].bias.register_hook(lambda gradient: gradient * math.nan)
+            model.lose(rank, 1)
+            handle.remove()
+            if call == "early":
+                self.raises(threelc.OrderError, "gradients of this step are on their way: call step() first",
+                            optimizer.flush)
+            optimizer.step()
+            if call != "early":
+                with self.assertRaisesRegex(threelc.StepError, "NaN or infinity"):
+                    getattr(optimizer, call)()
+                optimizer.ready()
+                changed = [not torch.equal(p, old) for p, old in zip(model.parameters(), before)]
+                self.assertEqual(changed, [True, True, True, False, True, True])
+            return optimizer.stats.steps, optimizer.stats.failed
+
+        for call in "step", "ready", "flush", "state_dict", "early":
+            found = self.each(2, lambda rank: train(rank, call) if call != "step" else (2, 1))
+            self.assertEqual(found, 2 * [(2, 1)] if call != "early" else found)
+
+
+# ---- signals ----
+
+def handled_inside(call, path):
+    """Whether the handler of a signal, which comes with the first call of a function of a file, runs while one of that
+    file does. None: it does not run."""
+    found, old = [], sys.getprofile()
+
+    def handle(number, frame):
+        inside = False
+        while frame is not None:
+            inside |= frame.f_code.co_filename == path
+            frame = frame.f_back
+        found.append(inside)
+
+    def look(frame, event, argument):
+        if event == "call" and frame.f_code.co_filename == path:
+            sys.setprofile(old)
+            signal.raise_signal(signal.SIGTERM)
+
+    before = signal.signal(signal.SIGTERM, handle)
+    try:
+        sys.setprofile(look)
+        call()
+    finally:
+        sys.setprofile(old)
+        signal.signal(signal.SIGTERM, before)
+    return found[0] if found else None
+
+
+class Signals(Threads):
+    """In a world of one rank, in the main thread."""
+
+    def setUp(self):
+        fake_dist._OWN.default = fake_dist.Group(fake_dist.Network(1), -1, 0)
+        self.addCleanup(delattr, fake_dist._OWN, "default")
+
+    def test_owners(self):
+        for make, settings in ((push_pull, {}), (sharded, {"overlap": True})):
+            model = Layers()
+            optimizer = make(model, **settings)
+            model.lose(0, 0)
+            for name in "step", "ready", "flush", "state_dict":
+                if hasattr(optimizer, name):
+                    self.assertIs(handled_inside(getattr(optimizer, name), owners.__file__), False, name)
+            state = optimizer.state_dict()
+            self.assertIs(handled_inside(lambda: optimizer.load_state_dict(state), owners.__file__), False)
+            self.assertIs(handled_inside(lambda: optimizer.grad_norm, owners.__file__), True)
+
+    @unittest.skipUnless(HAS_FSDP2, "PyTorch has no FSDP2 that runs on CPUs")
+    def test_fsdp(self):
+        _, state = test_fsdp_state.made()
+        self.assertIs(handled_inside(lambda: state.reduce("first", torch.ones(28)), fsdp.__file__), False)
+        self.assertIs(handled_inside(state.flush, fsdp.__file__), False)
 
 
 if __name__ == "__main__":
