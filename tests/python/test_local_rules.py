@@ -319,7 +319,20 @@ class Residuals(RanksTest):
                 optimizer.step()
                 left = optimizer.residuals["layers.0.weight"]
                 self.assertGreater(left.abs().max(), 0.1)
-                torch.testing.assert_close(model.layers[0].weight.detach(), common + share * left + moves[1, rank])
+                weights = model.layers[0].weight.detach()
+                torch.testing.assert_close(weights, common + share * left + moves[1, rank])
+                for step in range(2):  # then a local step is the inner optimizer's alone, bit for bit
+                    before = weights.clone()
+                    model.move(moves[step, rank] / 7)
+                    optimizer.step()
+                    self.assertTrue(torch.equal(weights, before - model.layers[0].weight.grad))
+                optimizer.synchronize()
+                with torch.no_grad():
+                    weights += 0.5  # is a change of this rank's, as if by a local step
+                before = weights.clone()
+                model.move(0.0)
+                optimizer.step()
+                torch.testing.assert_close(weights, before + share * optimizer.residuals["layers.0.weight"])
                 return common
             one, other = self.on(2, train)
             self.assertTrue(torch.equal(one, other))
