@@ -194,7 +194,8 @@ class Pushes(unittest.TestCase):
                         found.append((message, ranks.outcome().cause, words, [mean.tolist() for mean in means], held))
                 for step, (host, device) in enumerate(zip(found[:6], found[6:])):
                     self.assertEqual(device, host, (codec, gather, step))
-                self.assertEqual([bool(words) for _, _, words, _, _ in found[:6]], [step in (2, 3) for step in range(6)])
+                self.assertEqual([bool(words) for _, _, words, _, _ in found[:6]],
+                                 [step in (2, 3) for step in range(6)])
 
     def test_where_residuals_are(self):
         """They move once, whichever is asked for twice."""

@@ -92,7 +92,8 @@ class OlderMessages(AnyBytes, unittest.TestCase):
         based = delta.compress(torch.zeros(6), torch.ones(6))
         same = delta.compress(torch.ones(6), torch.ones(6))
         root = {"name": "a", "shape": [2, 3], "dtype": "f32"}
-        view = {"name": "b", "shape": [3], "dtype": "f32", "in": "a", "root_strides": [3, 1], "strides": [1], "first": 3}
+        view = {"name": "b", "shape": [3], "dtype": "f32", "in": "a", "root_strides": [3, 1], "strides": [1],
+                "first": 3}
         whole = {"name": "b", "shape": [2, 3], "dtype": "f32", "in": "a"}
 
         def read(*tensors, frames=(frame,), **head):
@@ -144,12 +145,15 @@ class OlderMessages(AnyBytes, unittest.TestCase):
                 ([{**root, "shape": "23"}], {}, "a has no shape and dtype"),
                 ([{**root, "dtype": "f33"}], {}, "a has no shape and dtype"),
                 ([{**root, "dtype": None}], {}, "a has no shape and dtype"),
-                ([], {}, "it has more frames than tensors"), ([root, {**root, "name": "b"}], {}, "there is no frame of b"),
+                ([], {}, "it has more frames than tensors"),
+                ([root, {**root, "name": "b"}], {}, "there is no frame of b"),
                 ([{**root, "shape": [2, 2]}], {}, "a is of 6 weights of f32"),
                 ([{**root, "shape": [7]}], {}, "a is of 6 weights of f32"),
                 ([{**root, "dtype": "f16"}], {}, "a is of 6 weights of f32"),
-                ([root, {**whole, "in": 3}], {}, "b is in no tensor"), ([root, {**whole, "in": "c"}], {}, "b is in no tensor"),
+                ([root, {**whole, "in": 3}], {}, "b is in no tensor"),
+                ([root, {**whole, "in": "c"}], {}, "b is in no tensor"),
                 ([root, {**whole, "dtype": "f16"}], {}, "b is no part of a"),
+                ([root, {**whole, "dtype": "int8"}], {}, "b is no part of a"),
                 ([root, whole, {**whole, "name": "c", "in": "b"}], {}, "c is no part of b"),
                 ([root, {**whole, "shape": [3, 2]}], {}, "b is no part of a"),
                 ([root, {**view, "first": -1}], {}, place), ([root, {**view, "first": None}], {}, place),
@@ -168,7 +172,8 @@ class OlderMessages(AnyBytes, unittest.TestCase):
                 self.assertEqual(str(error), sentence)
             else:
                 self.assertEqual(str(error), f"this is not a message of WeightSync: {sentence}")
-            self.assertEqual(error.status, threelc.Status.VERSION if "has format" in sentence else threelc.Status.CORRUPT)
+            status = threelc.Status.VERSION if "has format" in sentence else threelc.Status.CORRUPT
+            self.assertEqual(error.status, status)
         altered = "this is not a message of WeightSync, or it was altered"
         for parts in [], [b""], [bytes(4)], [b"\0\0\0\1{}"]:
             with self.assertRaises(threelc.CorruptError) as caught:
