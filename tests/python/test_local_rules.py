@@ -4,11 +4,13 @@ are then."""
 import math
 import unittest
 import warnings
+from unittest import mock
 
 import threelc
 import threelc.torch
 import torch
 from thread_ranks import Layers, RanksTest, local_steps
+from threelc.torch._common.starving import Starving
 
 
 class Rule:
@@ -358,6 +360,26 @@ class Residuals(RanksTest):
         (common, one, found), (_, other, same) = self.on(2, train)
         self.assertTrue(torch.equal(found, same))
         torch.testing.assert_close(found, common + 0.25 * one + 0.75 * other)
+
+    def test_answers(self):
+        """With "sharded" they are compressed, too; one that leaves too much for later is told once, by rank 0."""
+        for mode, is_lossy in ("sharded", True), ("gather", False):
+            models = [Layers(100, 100) for _ in range(2)]
+
+            def train(rank):
+                optimizer = local_steps(models[rank], codec="3lc", mode=mode, every=2, fragments=2)
+                for _ in range(4):
+                    models[rank].move(torch.linspace(-1, 1 + rank, 100), torch.linspace(-1, 2, 100))
+                    optimizer.step()
+                return optimizer.stats.pull_residual_ratio > 0
+
+            for said in (None, "it starves") if is_lossy else (None,):
+                with mock.patch.object(Starving, "look", lambda starving, found: found() and said), \
+                        warnings.catch_warnings(record=True) as caught:
+                    warnings.simplefilter("always")
+                    self.assertEqual(any(self.on(2, train)), is_lossy)  # of the ranks that answer
+                self.assertEqual([str(each.message) for each in caught if "starves" in str(each.message)],
+                                 [said] if said else [])
 
     def test_codecs_without(self):
         def kept(codec):
