@@ -13,6 +13,7 @@ import threelc.torch
 from fake_dist import Network
 from faults import prepared
 from outer_models import HAS_FSDP2
+from threelc.torch._common.versions import fsdp_param_groups
 
 try:
     from torch.distributed.device_mesh import init_device_mesh
@@ -180,8 +181,13 @@ class Passes(Threads):
             state.reduce(FIRST, drawn(rank, 0, 28))
             state.reduce(ROOT, drawn(rank, 0, 3))
             names = sorted(state.residuals)
-            self.raises(ValueError, "the gradients of module (root) have 3 values, and its parameters that are trained "
-                                    "4: some got no gradient, or were frozen since", state.flush)
+            words = ("the gradients of module {} have {} values, and its parameters that are trained {}: some got no "
+                     "gradient, or were frozen since")
+            self.raises(ValueError, words.format(ROOT, 3, 4), state.flush)
+            model, state = made()
+            state.reduce(FIRST, drawn(rank, 0, 28))
+            fsdp_param_groups(model.first)[0].fsdp_params[1].sharded_param.requires_grad_(False)
+            self.raises(ValueError, words.format(FIRST, 28, 24), state.sharded_state_dict)
             return names
 
         self.assertEqual(self.each(2, train), 2 * [[ROOT, "first.bias", "first.weight"]])

@@ -323,6 +323,22 @@ class Trainings(Threads):
         self.assertEqual(self.each(3, lambda rank: own(rank, wide[rank], overlap=True)),
                          [5008, 5008, 4984])
 
+    def test_flush(self):
+        """Also of a tensor that is divided among owners all that gradients held is in the weights."""
+        given = torch.arange(15000.0).view(300, 50) % 13
+
+        def train(rank):
+            model = torch.nn.Linear(50, 300, bias=False)
+            torch.nn.init.zeros_(model.weight)
+            optimizer = sharded(model, codec="3lc:s=1.9", overlap=True, bucket_mb=1e-6)
+            (model.weight * (given + rank)).sum().backward()
+            optimizer.step()
+            optimizer.flush()
+            return model.weight.detach()
+
+        for weight in self.each(3, train):
+            torch.testing.assert_close(weight, -0.5 * (given + 1), atol=1e-4, rtol=0)
+
     def test_what_modules_find(self):
         """Buffers of rank 0 and the parameters of a module are there before it computes."""
         def train(rank):
