@@ -236,8 +236,9 @@ def is_reduced(codec, p):
         rest -= p['to_host']
     owned = int(rest // each) if came is None else p['to_device'] / 3 / came
     left = rest - owned * each
-    return 1 <= owned <= 4 and 0 < p['to_host'] <= owned * QUARTIC / 4 and 0 < p['to_device'] <= 3 * owned * QUARTIC / 4 \
-        and (0 < left / 16 <= 4 * p['to_host'] and left % 16 == 0 if codec == '3lc-golomb' else left == 0)
+    most = owned * QUARTIC / 4
+    assert 1 <= owned <= 4 and 0 < p['to_host'] <= most and 0 < p['to_device'] <= 3 * most, (codec, p)
+    return 0 < left / 16 <= 4 * p['to_host'] and left % 16 == 0 if codec == '3lc-golomb' else left == 0
 host, device, replayed = map(rows, ('host', 'device', 'replayed'))
 for key, row in replayed.items(): # real objects, which come and go
     moved = [[p['device']['to_host'] for p in rows[key]['phases']] for rows in (device, replayed)]
