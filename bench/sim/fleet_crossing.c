@@ -63,6 +63,18 @@ bool crossing_take(crossing *c, kernel_form form, const unsigned char *frame, si
                          "tlc_decompress_quartic", why);
 }
 
+size_t crossing_codes(const crossing *c)
+{
+    size_t k = 0;
+
+    for (size_t i = 0; c->size < c->quartic; i++) { /* LEB128 */
+        k |= (size_t)(c->bytes[i] & 127) << 7 * i;
+        if (c->bytes[i] < 128)
+            return k;
+    }
+    return 0;
+}
+
 /* ---- the device -------------------------------------------------------------------------------------------------- */
 
 /* The scalars of an unblocked frame: the last ones before the payload, little-endian. */

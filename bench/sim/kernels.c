@@ -17,8 +17,8 @@ static const struct lossless {
     const char *stages;
     stage_bytes push, answer;
 } lossless[] = {
-#define LOSSLESS(stages, quartic, nonzero, payload, answer_quartic, answer_payload)                                    \
-    {stages, {quartic, nonzero, payload}, {answer_quartic, 0, answer_payload}},
+#define LOSSLESS(stages, quartic, nonzero, payload, answer_quartic, answer_nonzero, answer_payload)                    \
+    {stages, {quartic, nonzero, payload}, {answer_quartic, answer_nonzero, answer_payload}},
 #include "kernels.def"
 };
 
@@ -44,10 +44,8 @@ static void add_lossless(kernels *k, const struct lossless *l)
         k->push = PAYLOAD;
         k->push_stages = l->push;
     }
-    if (l->answer.quartic > 0) {
-        k->answer = PAYLOAD;
-        k->answer_stages = l->answer;
-    }
+    k->answer = PAYLOAD;
+    k->answer_stages = l->answer;
 }
 
 kernels kernels_of(const char *codec)

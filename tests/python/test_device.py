@@ -181,7 +181,7 @@ class Pulls(unittest.TestCase):
         for dtype in (torch.float32, torch.float16, torch.bfloat16):
             for codec, pull, ours in (("3lc:s=1.5", None, 3), ("3lc", "ternary:block=100+quartic+zerorun", 3),
                                       ("3lc", "stochastic-ternary+quartic", 3), ("3lc", "topk:p=0.3+golomb", 0),
-                                      ("3lc", "raw", 0)):
+                                      ("3lc", "raw", 0), ("3lc-golomb", None, 3)):
                 (device, residuals), host, answers = self.answered(codec, pull, dtype)
                 on_device = OnDevice(device, Quantizer.of(codec), residuals, torch.device("cpu"))
                 out, wanted = ([torch.full((n,), 7, dtype=dtype) for n in self.SIZES.values()] for _ in range(2))
@@ -191,6 +191,28 @@ class Pulls(unittest.TestCase):
                 for i in range(3):
                     self.assertTrue(torch.equal(out[i], wanted[i]), f"{codec}, {pull}, {dtype}, tensor {i}")
                 self.assertEqual(count(), (0, ours), f"{codec}, {pull}, {dtype}")
+
+    def test_what_crosses(self):
+        """Payloads; also where Golomb codes would have more bytes than quartic ones, which are sent then."""
+        torch.manual_seed(5)
+        gradients = [torch.randn(500), torch.randn(300).sign()]
+        for pull in "3lc", "3lc-golomb":
+            kept = {i: torch.zeros(len(gradient)) for i, gradient in enumerate(gradients)}
+            ranks = threelc.exchange.AllReduce(
+                threelc.exchange.Config(workers=1, push="3lc", pull=pull, min_n=0), 0,
+                [threelc.exchange.Tensor(str(i), len(residual), residual=residual) for i, residual in kept.items()])
+            on_device, out = OnDevice(ranks, Quantizer.of("3lc"), kept, CPU), [torch.ones(500), torch.ones(300)]
+            answers = [bytes(ranks.reduce([bytes(on_device.push(gradients, 1.0)[0])]))]
+            with mock.patch.object(on_device, "_room", wraps=on_device._room) as room:
+                on_device.pull(answers, out)
+            frames = [threelc.Context(len(gradient), pull).compress(gradient) for gradient in gradients]
+            sizes = [threelc.peek(frame).payload_size for frame in frames]
+            self.assertLess(sizes[0], 100)
+            self.assertEqual(sizes[1], 60)
+            self.assertEqual([call.args[0] for call in room.call_args_list if call.args[0]],
+                             sizes if pull == "3lc-golomb" else [sum(sizes)])
+            self.assertEqual([mean.tolist() for mean in out],
+                             [threelc.decompress(frame).tolist() for frame in frames])
 
 
 def trained(rank, world, quantize, codec, mode, others=("sbc", "3lc-golomb")):

@@ -210,9 +210,8 @@ PUSH = {'3lc': (None, 20), '3lc:block=1000': (4 * (36 * 200 + 173), 20), '3lc-go
         'natural': (LARGE + 4 * 4, 8), 'qsgd:bits=4': (LARGE / 2, 8),
         'qsgd:block=300': (LARGE + 4 * 123 * 8, 8), 'onebit': (LARGE / 8, 20),
         'topk': (None, 20), 'topk:select=exact,bits=1': (8 * 4 * 1843, 44), 'sbc': (2 * 8 * 4 * 369, 64)}
-GOLOMB = (QUARTIC, 20) # answers of 3lc-golomb, and of codecs that have no others
-ANSWERED = dict(PUSH, onebit=GOLOMB, topk=GOLOMB, sbc=GOLOMB, **{
-    '3lc-golomb': GOLOMB, 'topk:select=exact,bits=1': GOLOMB, 'topk:block=4096': GOLOMB,
+GOLOMB = {'3lc-golomb', 'onebit', 'topk', 'sbc', 'topk:select=exact,bits=1', 'topk:block=4096'} # answers
+ANSWERED = dict(PUSH, **dict.fromkeys(GOLOMB, (None, 4)), **{
     'stochastic-ternary+quartic': PUSH['ternary+quartic'], 'random-sparse': (None, 4)})
 
 def stages(codec, sent, memory):
@@ -247,10 +246,15 @@ for (codec, kind), row in device.items():
     sent, sweeps = (VALUES, 0) if kind == 'gather' else ANSWERED.get(codec, (VALUES, 0))
     if sent is None:
         sent = pull['to_device'] - 4 * SMALL
-        assert 0 < sent <= (QUARTIC if codec == '3lc' else 12 * LARGE), pull
+        assert 0 < sent <= (12 * LARGE if codec == 'random-sparse' else QUARTIC), pull
     assert pull['to_host'] == 0 and pull['to_device'] == sent + 4 * SMALL, (codec, kind, pull)
-    rest = 2 * QUARTIC + 2 * sent if sweeps and codec == '3lc' else 0
-    assert math.isclose(pull['memory'], (4 * LARGE + sent + rest if sweeps else 0)), (codec, kind, pull)
+    rest = pull['memory'] - (4 * LARGE + sent if sweeps else 0)
+    if sweeps and codec in GOLOMB: # 8 bytes for each symbol that is not 0
+        codes = (rest - 2 * QUARTIC - 4 * sent) / 8
+        assert codes % 1 == 0 and 0 < codes <= 4 * sent, (codec, kind, pull)
+    else:
+        rest -= 2 * QUARTIC + 2 * sent if sweeps and codec == '3lc' else 0
+        assert math.isclose(rest, 0, abs_tol=1e-6), (codec, kind, pull)
     taken = sum(p['memory'] / 200e9 + (p['to_host'] + p['to_device']) / 10e9 for p in phases)
     assert math.isclose(row['device_ms'], 1e3 * taken), row
     assert math.isclose(row['step_ms'], 2 + row['device_ms'] + row['codec_ms'] + row['wire_ms']), row

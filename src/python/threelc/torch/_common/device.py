@@ -26,7 +26,7 @@ from ...quartic import decompress_quartic, quartic_bytes
 from ..kernels.choice import sweeps_for
 from ..kernels.code_choice import code_sweeps_for
 from ..kernels.codes import Codes, Words
-from ..kernels import members
+from ..kernels import golomb, members
 from ..kernels.quantizer import Quantizer
 from ..kernels.selector import Selector
 from ..kernels.ways import quantizer_for, way_of
@@ -227,14 +227,21 @@ class OnDevice(PushedFrames):
         the host decodes."""
         symbols: List[_Answer] = []
         shrunk: List[_Answer] = []
+        golomb_coded: List[_Answer] = []
         coded = []  # frame, where it goes, codec
         for (i, first, n), frame in zip(self._pulled, frames):
             if frame is None:
                 continue
             target, info = out[i].view(-1)[first:first + n], peek(frame)
             if quantizer_of(info.codec)[0] in ("ternary", "stochastic-ternary"):
-                is_shrunk = n and not info.block and stages_of(info.codec) == ("quartic", "zerorun")
-                (shrunk if is_shrunk else symbols).append((frame, target, info.block))
+                stages = stages_of(info.codec) if n and not info.block else ()
+                if stages == ("quartic", "zerorun"):
+                    answers = shrunk
+                elif stages == ("golomb",) and info.payload_size < quartic_bytes(n, 0):  # else these are sent
+                    answers = golomb_coded
+                else:
+                    answers = symbols
+                answers.append((frame, target, info.block))
                 continue
             codes = Codes.of(info.codec)
             if quantizer_of(info.codec)[0] in ("topk", "sparse-binary", "random-sparse"):
@@ -245,6 +252,7 @@ class OnDevice(PushedFrames):
                 coded.append((frame, target, codes))
         self._decode_codes(coded)
         self._decode_shrunk(shrunk)
+        self._decode_golomb(golomb_coded)
         self._decode_symbols(symbols)
 
     def _decode_symbols(self, answers: Sequence[_Answer]) -> None:
@@ -256,13 +264,22 @@ class OnDevice(PushedFrames):
         self._decode_quartic(answers, scales, host.to(self._device))
 
     def _decode_shrunk(self, answers: Sequence[_Answer]) -> None:
-        """The device does."""
+        """The device does, of the payloads."""
         headers, payloads, _ = self._payloads([frame for frame, _, _ in answers])
         quartic = torch.empty(sum(quartic_bytes(len(target), 0) for _, target, _ in answers), dtype=torch.uint8,
                               device=self._device)
         if answers:
             zero_runs_for(self._device).expand(payloads, quartic)
         self._decode_quartic(answers, [struct.unpack("<f", header[-4:]) for header in headers], quartic)
+
+    def _decode_golomb(self, answers: Sequence[_Answer]) -> None:
+        """The same of Golomb codes."""
+        headers, payloads, _ = self._payloads([frame for frame, _, _ in answers])
+        pieces = [golomb.coded_of(memoryview(frame)[len(header):], len(target))
+                  for (frame, target, _), header in zip(answers, headers)]
+        if answers:
+            quartic = golomb.codes_for(self._device).expand(payloads, pieces)
+            self._decode_quartic(answers, [struct.unpack("<f", header[-4:]) for header in headers], quartic)
 
     def _decode_quartic(self, answers: Sequence[_Answer], scales: Sequence[Sequence[float]],
                         quartic: torch.Tensor) -> None:
