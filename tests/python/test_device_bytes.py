@@ -148,15 +148,17 @@ class Counted(unittest.TestCase):
 
     def test_members(self):
         n = 20480
-        for codec in ("topk:p=0.05", "topk:p=0.01,select=exact", "sparse-binary:p=0.01", "random-sparse"):
+        for codec in ("topk:p=0.05", "topk:p=0.01,select=exact", "sparse-binary:p=0.01", "random-sparse",
+                      "topk:p=0.05,block=4096", "sparse-binary:block=10240"):
             sweeps, selector = SWEEPS[codec.partition(":")[0]], Selector.of(codec)
             residual, gradient = None if selector.limit else torch.randn(n), torch.randn(n)
             with kernels.Accesses() as pushed:
                 k = len(members.choose(kernels_members.SWEEPS, selector, residual, gradient, 1, 0).positions)
-            samples = 0 if selector.exact or selector.limit else 12 * selector.samples(n)
+            are_all = selector.exact or 0 < selector.block <= selector.samples(selector.block)  # they set the threshold
+            samples = 0 if are_all or selector.limit else 12 * selector.samples(n)
             self.assertAlmostEqual((moved(pushed) - samples - 8 * k) / n, sweeps.measure + sweeps.encode, delta=0.1,
                                    msg=codec)
-            if selector.exact:
+            if are_all:
                 with Traffic() as torchs:
                     members.threshold(kernels_members.SWEEPS, selector, residual, gradient, 1, 0)
                 self.assertAlmostEqual((torchs.read + torchs.written - 12 * k) / n, sweeps.exact, delta=0.02, msg=codec)

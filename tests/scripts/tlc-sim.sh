@@ -173,7 +173,7 @@ PYTHON
 
 many=(-c 3lc -c 3lc:block=1000 -c 3lc-golomb -c ternary+quartic -c stochastic-ternary+quartic -c natural
   -c qsgd:bits=4 -c qsgd:block=300 -c onebit -c topk -c 'topk:select=exact,bits=1' -c topk:block=4096
-  -c sbc -c random-sparse -c int8 -c raw)
+  -c sbc -c sbc:block=1000 -c random-sparse -c int8 -c raw)
 on=(--shapes medium.txt --kind 'all-reduce,owners,gather,server:2' --ranks 3 --link 10Gbit --warmup 1
   --rounds 1 --compute 2 --format json --traces "$data")
 accepts "${on[@]}" "${many[@]}"
@@ -209,8 +209,10 @@ PUSH = {'3lc': (None, 20), '3lc:block=1000': (4 * (36 * 200 + 173), 20), '3lc-go
         'ternary+quartic': (QUARTIC, 20), 'random-sparse': (None, 8), 'int8': (LARGE, 8),
         'natural': (LARGE + 4 * 4, 8), 'qsgd:bits=4': (LARGE / 2, 8),
         'qsgd:block=300': (LARGE + 4 * 123 * 8, 8), 'onebit': (LARGE / 8, 20),
-        'topk': (None, 20), 'topk:select=exact,bits=1': (8 * 4 * 1843, 44), 'sbc': (2 * 8 * 4 * 369, 64)}
-GOLOMB = {'3lc-golomb', 'onebit', 'topk', 'sbc', 'topk:select=exact,bits=1', 'topk:block=4096'} # answers
+        'topk': (None, 20), 'topk:select=exact,bits=1': (8 * 4 * 1843, 44), 'topk:block=4096': (None, 44),
+        'sbc': (2 * 8 * 4 * 369, 64), 'sbc:block=1000': (2 * 8 * 4 * (36 * 10 + 9), 64)}
+GOLOMB = {'3lc-golomb', 'onebit', 'topk', 'topk:select=exact,bits=1', 'topk:block=4096', 'sbc',
+          'sbc:block=1000'} # of answers
 ANSWERED = dict(PUSH, **dict.fromkeys(GOLOMB, (None, 4)), **{
     'stochastic-ternary+quartic': PUSH['ternary+quartic'], 'random-sparse': (None, 4)})
 
@@ -225,7 +227,7 @@ host, device, replayed = map(rows, ('host', 'device', 'replayed'))
 for key, row in replayed.items(): # real objects, which come and go
     moved = [[p['device']['to_host'] for p in rows[key]['phases']] for rows in (device, replayed)]
     assert (row['replayed'] or key == ('natural', 'server')) and moved[0] == moved[1], (key, moved)
-assert host.keys() == device.keys() and len(device) == 16 * 4
+assert host.keys() == device.keys() and len(device) == 17 * 4
 for (codec, kind), row in device.items():
     before = host[codec, kind]
     for key in 'sent_mean', 'sent_busiest', 'received_busiest', 'server_sent', 'messages':
@@ -242,7 +244,8 @@ for (codec, kind), row in device.items():
     assert push['to_host'] == sent + 4 * SMALL, (codec, kind, push)
     memory = push['memory'] - sweeps * LARGE - (sent if sweeps else 0)
     assert stages(codec, sent, memory) if shrunk else memory == 0, (codec, kind, push)
-    assert push['to_device'] == (sent / 2 if codec in ('sbc', 'topk:select=exact,bits=1') else 0), (codec, push)
+    returned = codec in ('sbc', 'sbc:block=1000', 'topk:select=exact,bits=1')
+    assert push['to_device'] == (sent / 2 if returned else 0), (codec, push)
     sent, sweeps = (VALUES, 0) if kind == 'gather' else ANSWERED.get(codec, (VALUES, 0))
     if sent is None:
         sent = pull['to_device'] - 4 * SMALL
