@@ -359,6 +359,9 @@ static bool make_answer(fleet *f, size_t rank, char *why)
         f->came[r] = f->push[r * f->receivers + rank];
     if (f->options.algorithm == OWNERS)
         return check_member(f, rank, answer_changes(f, rank), "the owner", why);
+    if (f->frames && !rank)
+        return check_member(f, 0, tlc_allreduce_reduce_frames(f->member[0], f->came, f->frames, &f->answer[0]),
+                            "tlc_allreduce_reduce_frames", why);
     return check_member(f, rank, tlc_allreduce_reduce(f->member[rank], f->came, &f->answer[rank]),
                         "tlc_allreduce_reduce", why);
 }

@@ -50,6 +50,7 @@ typedef struct fleet {
     tlc_message *push;      /* push[r * receivers + i]: from rank r to receiver i */
     tlc_message *answer;    /* by receiver; len 0: it owns nothing */
     tlc_message *came;      /* the arguments of a call */
+    const tlc_message *frames; /* of the answers of rank 0, for its next fleet_reduce; NULL: it makes them */
     tlc_tensor *tensors;
     tlc_allocator alloc; /* of objects */
     /* one by one: */

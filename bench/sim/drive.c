@@ -136,7 +136,7 @@ static bool call_machine(drive *d, size_t phase, size_t machine, bool measured, 
 
     if (!phase)
         make_gradient(d, machine);
-    if (!phase && !machine && d->layout_options.on_device && !d->o->layout.kind->quantize(d->layout, &values, why))
+    if (!machine && d->layout_options.on_device && !d->o->layout.kind->quantize(d->layout, phase, &values, why))
         return false;
     if (measured)
         start = cold_start(&d->cold);

@@ -73,8 +73,8 @@ struct layout_kind {
     bool (*begin)(void *layout, char *why); /* a step; NULL: nothing is to be done */
     bool (*call)(void *layout, size_t phase, size_t machine, const layout_values *values, char *why);
     traffic (*sent)(const void *layout, size_t phase, size_t machine);
-    /* What the device of rank 0 does before its push, and what it moved in a phase. NULL: there may be no device. */
-    bool (*quantize)(void *layout, const layout_values *values, char *why);
+    /* What the device of rank 0 makes for its call in a phase, and what it moved. NULL: there may be no device. */
+    bool (*quantize)(void *layout, size_t phase, const layout_values *values, char *why);
     model_device_load (*moved)(const void *layout, size_t phase);
     /* With replay, after the second rank has pushed: about how many bytes of messages will be kept. NULL: no replay. */
     size_t (*kept)(const void *layout);

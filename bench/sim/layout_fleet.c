@@ -8,6 +8,7 @@
  */
 #include "../lib/explain.h"
 #include "../lib/fleet.h"
+#include "fleet_answers.h"
 #include "fleet_device.h"
 #include "layout.h"
 #include <stdlib.h>
@@ -17,6 +18,7 @@ enum { PUSH, REDUCE, PULL, PHASES };
 typedef struct fleet_layout {
     fleet fleet;
     fleet_device *device; /* of rank 0; NULL: gradients are on the host */
+    fleet_answers *answers;
 } fleet_layout;
 
 static const layout_phase phases[PHASES] = {{.call = "push"}, {.call = "reduce"}, {.call = "pull", .pulls = true}};
@@ -50,6 +52,7 @@ static void close_layout(void *layout)
 
     if (l) {
         fleet_device_close(l->device);
+        fleet_answers_close(l->answers);
         fleet_close(&l->fleet);
     }
     free(l);
@@ -57,8 +60,11 @@ static void close_layout(void *layout)
 
 static bool open_device(fleet_layout *l, const layout_options *o, char *why)
 {
-    l->device = o->on_device ? fleet_device_open(&l->fleet) : NULL;
-    return l->device || !o->on_device || explain(why, "out of memory");
+    if (!o->on_device)
+        return true;
+    l->device = fleet_device_open(&l->fleet);
+    l->answers = fleet_answers_open(&l->fleet);
+    return (l->device && l->answers) || explain(why, "out of memory");
 }
 
 static void *open_layout(const layout_options *o, char *why)
@@ -109,6 +115,8 @@ static bool call(void *layout, size_t phase, size_t machine, const layout_values
 
     if (l->device && !machine && phase == PUSH)
         return fleet_device_push(l->device, values->grads, why);
+    if (l->device && !machine && phase == REDUCE && f->options.algorithm == ALL_REDUCE)
+        return fleet_answers_reduce(l->answers, why);
     if (l->device && !machine && is_pull(f, phase))
         return fleet_device_pull(l->device, values->out, why);
     if (phase == PUSH)
@@ -119,9 +127,13 @@ static bool call(void *layout, size_t phase, size_t machine, const layout_values
                                           : fleet_reduce(layout, machine, why);
 }
 
-static bool quantize(void *layout, const layout_values *values, char *why)
+static bool quantize(void *layout, size_t phase, const layout_values *values, char *why)
 {
-    return fleet_device_quantize(((fleet_layout *)layout)->device, values->grads, why);
+    const fleet_layout *l = layout;
+
+    if (phase == REDUCE && l->fleet.options.algorithm == ALL_REDUCE)
+        return fleet_answers_quantize(l->answers, why);
+    return phase != PUSH || fleet_device_quantize(l->device, values->grads, why);
 }
 
 static model_device_load moved(const void *layout, size_t phase)
@@ -130,7 +142,7 @@ static model_device_load moved(const void *layout, size_t phase)
 
     return phase == PUSH               ? fleet_device_pushed(l->device)
            : is_pull(&l->fleet, phase) ? fleet_device_pulled(l->device)
-                                       : (model_device_load){.memory = 0};
+                                       : fleet_answers_moved(l->answers);
 }
 
 /* With gather all answers are empty. */

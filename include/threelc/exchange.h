@@ -406,6 +406,25 @@ TLC_API tlc_status tlc_allreduce_pushed_part(const tlc_allreduce *a, size_t i, t
  * succeeds and its message says so: the step fails for all. TLC_ERR_ORDER: not after a push, or there is gather. */
 TLC_API tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *from, tlc_message *to_all);
 
+/* For owners that average and compress elsewhere, as on a GPU: owned_frames checks what came, and reduce_frames takes
+ * the frames of answers. With R ranks and P parts (tlc_allreduce_parts):
+ * owned_frames: frames[i * R + r]: the frame of part i that rank r pushed. It was checked, and lies in a message of
+ * from. len 0: the part shares its frame with others, or the push of this rank does not count. factors: of these frames
+ * in the mean, which is +0 + (factor * scale) * symbol of rank 0, then of rank 1 and so on, in binary32; where a symbol
+ * is 0 a sum keeps its bits. A rank that owns nothing gets none. TLC_ERR_STEP: a push is at fault, or says so;
+ * tlc_allreduce_reduce tells all. TLC_ERR_ORDER: as tlc_allreduce_reduce. The step stays where it is.
+ * reduce_frames: as tlc_allreduce_reduce. frames[i]: the frame of residual + mean of part i, as threelc/frames.h makes
+ * it; len 0: the part is averaged and compressed as always. Those of parts that share a frame are not looked at, nor
+ * are the pushes of parts that have one. TLC_ERR_PARAM: also for a frame of another codec, dtype or n, or a damaged
+ * one. If the outcome has a cause, the step fails, and no frame is sent.
+ * What these frames do not send is the caller's to keep. The residual of such a part (tlc_part) gets only what comes
+ * back when a step fails. Between steps the caller may write it: cast the const away. After tlc_allreduce_cancel the
+ * caller's residual is the one from before the step. */
+TLC_API tlc_status tlc_allreduce_owned_frames(tlc_allreduce *a, const tlc_message *from, tlc_message *frames,
+                                              float *factors);
+TLC_API tlc_status tlc_allreduce_reduce_frames(tlc_allreduce *a, const tlc_message *from, const tlc_message *frames,
+                                               tlc_message *to_all);
+
 /* tlc_allreduce_reduce in two calls, for owners with optimizers: between them an owner makes deltas of the means
  * (tlc_allreduce_part), the changes of its parts of the model, as 3LC's servers do. All ranks take the same way, also
  * those that own nothing.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * tlc_allreduce_push_frames and tlc_allreduce_pull_frames: ranks whose devices quantize and decode send the same
- * messages, get the same results and keep the same residuals as ranks that push gradients, also when steps fail.
+ * tlc_allreduce_push_frames, _reduce_frames and _pull_frames: ranks whose devices quantize, average and decode send the
+ * same messages, get the same results and keep the same residuals as ranks that push gradients, also when steps fail.
  */
 #include "../support/support.h"
 #include <math.h>
@@ -16,6 +16,7 @@ typedef struct rank {
     tlc_message to[RANKS], answer;
     float *grad[TENSORS], *residual[TENSORS], *out[TENSORS];
     float *kept[TENSORS]; /* the device's residuals; NULL: there is no device */
+    float *owned[PARTS];  /* its residuals of answers, of the large tensor */
     uint8_t *frame[PARTS], *scratch;
 } rank;
 
@@ -24,7 +25,7 @@ static rank open_rank(uint32_t i, const char *codec, int gather, int has_device)
     static const char *const names[TENSORS] = {"large", "middle", "small"};
     tlc_tensor tensors[TENSORS];
     tlc_exchange_config cfg;
-    rank r = {.scratch = bytes(tlc_quartic_scratch(codec, LARGE))};
+    rank r = {.scratch = bytes(tlc_quartic_scratch("3lc-golomb", LARGE))};
     const int keeps = strncmp(codec, "3lc", 3) == 0 || strncmp(codec, "ternary", 7) == 0; /* others keep no residual */
 
     for (size_t t = 0; t < TENSORS; t++) {
@@ -45,8 +46,11 @@ static rank open_rank(uint32_t i, const char *codec, int gather, int has_device)
     cfg.gather = gather;
     cfg.split_n = 1000;
     require_status(tlc_allreduce_create(&r.object, &cfg, i, tensors, TENSORS), TLC_OK);
-    for (size_t p = 0; p < PARTS; p++)
+    for (size_t p = 0; p < PARTS; p++) {
         r.frame[p] = bytes(4 * LARGE);
+        r.owned[p] = calloc(LARGE, sizeof(float));
+        require(r.owned[p]);
+    }
     return r;
 }
 
@@ -60,8 +64,10 @@ static void close_rank(rank *r)
         free(r->residual[t]);
         free(r->kept[t]);
     }
-    for (size_t p = 0; p < PARTS; p++)
+    for (size_t p = 0; p < PARTS; p++) {
         free(r->frame[p]);
+        free(r->owned[p]);
+    }
 }
 
 static const void *const *grads_of(const rank *r)
@@ -71,23 +77,30 @@ static const void *const *grads_of(const rank *r)
 
 /* ---- a device ---------------------------------------------------------------------------------------------------- */
 
-/* Quantizes residual + gradient of a part in place, and makes its frame. */
-static tlc_message quantize(rank *r, const char *codec, const tlc_part *part, uint8_t *frame)
+/* Quantizes n values in place, of which what is not sent is left, and makes their frame. */
+static tlc_message make_frame(const rank *r, const char *codec, float s, float *x, size_t n, uint8_t *frame)
 {
     static uint8_t quartic[LARGE];
     static int8_t q[LARGE];
-    float *kept = r->kept[part->tensor] + part->first, M;
     size_t len, written;
+    float M;
+
+    require_status(tlc_ternary_encode(x, n, s, q, x, &M), TLC_OK);
+    require_status(tlc_quartic_encode(q, n, quartic, sizeof quartic, &len), TLC_OK);
+    require_status(tlc_compress_quartic(quartic, len, &M, n, PARAMS(quartic, .codec = codec, .scratch = r->scratch),
+                                        frame, 4 * (size_t)LARGE, &written),
+                   TLC_OK);
+    return (tlc_message){frame, written};
+}
+
+/* The same of residual + gradient of a part. */
+static tlc_message quantize(rank *r, const char *codec, const tlc_part *part, uint8_t *frame)
+{
+    float *kept = r->kept[part->tensor] + part->first;
 
     for (size_t i = 0; i < part->n; i++)
         kept[i] += r->grad[part->tensor][part->first + i];
-    require_status(tlc_ternary_encode(kept, part->n, 1.5f, q, kept, &M), TLC_OK);
-    require_status(tlc_quartic_encode(q, part->n, quartic, sizeof quartic, &len), TLC_OK);
-    require_status(tlc_compress_quartic(quartic, len, &M, part->n,
-                                        PARAMS(quartic, .codec = codec, .scratch = r->scratch), frame,
-                                        4 * (size_t)LARGE, &written),
-                   TLC_OK);
-    return (tlc_message){frame, written};
+    return make_frame(r, codec, 1.5f, kept, part->n, frame);
 }
 
 static void push_frames(rank *r, const char *codec)
@@ -114,6 +127,49 @@ static void push_frames(rank *r, const char *codec)
             memcpy(r->kept[t], before[t], lengths[t] * sizeof(float));
         free(before[t]);
     }
+}
+
+/* The device averages the large tensor and answers, the object the others. */
+static void reduce_frames(rank *r, const tlc_message *from)
+{
+    static float sum[PARTS][LARGE];
+    const size_t parts = tlc_allreduce_parts(r->object);
+    tlc_outcome found = {.struct_size = sizeof found};
+    tlc_part part = {.struct_size = sizeof part};
+    tlc_message came[PARTS * RANKS], frames[PARTS] = {{NULL, 0}};
+    float factors[PARTS * RANKS];
+    size_t n[PARTS] = {0};
+
+    require(parts && parts <= PARTS);
+    const tlc_status status = tlc_allreduce_owned_frames(r->object, from, came, factors);
+    require_status(tlc_allreduce_outcome(r->object, &found), TLC_OK);
+    require_status(found.status, status);
+    require(status == (found.cause ? TLC_ERR_STEP : TLC_OK));
+    for (size_t p = 0; !status && p < parts; p++) {
+        require_status(tlc_allreduce_part(r->object, p, &part), TLC_OK);
+        for (size_t i = 0; i < RANKS; i++)
+            require((part.tensor < 2) == (came[p * RANKS + i].len > 0) &&
+                    (part.tensor < 2) == (factors[p * RANKS + i] > 0));
+        if (part.tensor != 0)
+            continue;
+        n[p] = part.n;
+        memset(sum[p], 0, sizeof sum[p]);
+        for (size_t i = 0; i < RANKS; i++)
+            require_status(tlc_decompress_add(came[p * RANKS + i].data, came[p * RANKS + i].len, factors[p * RANKS + i],
+                                              sum[p], part.n, NULL),
+                           TLC_OK);
+        for (size_t i = 0; i < part.n; i++)
+            sum[p][i] += r->owned[p][i];
+        frames[p] = make_frame(r, "3lc-golomb", 1, sum[p], part.n, r->frame[p]);
+    }
+    if (status) {
+        require_status(tlc_allreduce_reduce(r->object, from, &r->answer), TLC_OK);
+        return;
+    }
+    require_status(tlc_allreduce_reduce_frames(r->object, from, frames, &r->answer), TLC_OK);
+    require_status(tlc_allreduce_outcome(r->object, &found), TLC_OK);
+    for (size_t p = 0; !found.cause && p < parts; p++)
+        memcpy(r->owned[p], sum[p], n[p] * sizeof(float));
 }
 
 /* The device decodes the large tensor, the object the others: of the middle one there is no frame then. */
@@ -154,6 +210,15 @@ static void take_back(rank *r)
             r->kept[t][i] += r->residual[t][i];
             r->residual[t][i] = 0;
         }
+    for (size_t p = 0; p < tlc_allreduce_parts(r->object); p++) {
+        tlc_part part = {.struct_size = sizeof part};
+        require_status(tlc_allreduce_part(r->object, p, &part), TLC_OK);
+        float *came = (float *)(uintptr_t)part.residual;
+        for (size_t i = 0; part.tensor == 0 && i < part.n; i++) {
+            r->owned[p][i] += came[i];
+            came[i] = 0;
+        }
+    }
 }
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
@@ -183,7 +248,10 @@ static void reduce(rank *ranks, uint32_t i, uint64_t step)
 
     for (uint32_t j = 0; j < RANKS; j++)
         from[j] = step == 7 && j == 2 && i == 0 ? (tlc_message){NULL, 0} : ranks[j].to[i];
-    require_status(tlc_allreduce_reduce(ranks[i].object, from, &ranks[i].answer), TLC_OK);
+    if (ranks[i].kept[0])
+        reduce_frames(&ranks[i], from);
+    else
+        require_status(tlc_allreduce_reduce(ranks[i].object, from, &ranks[i].answer), TLC_OK);
 }
 
 static void require_equal(const rank *device, const rank *host)
@@ -191,6 +259,12 @@ static void require_equal(const rank *device, const rank *host)
     for (size_t t = 0; t < TENSORS; t++) {
         require(same(device->out[t], host->out[t], lengths[t] * sizeof(float)));
         require(same(t < 2 ? device->kept[t] : device->residual[t], host->residual[t], lengths[t] * sizeof(float)));
+    }
+    for (size_t p = 0; p < tlc_allreduce_parts(host->object); p++) {
+        tlc_part theirs = {.struct_size = sizeof theirs}, ours = theirs;
+        require_status(tlc_allreduce_part(host->object, p, &theirs), TLC_OK);
+        require_status(tlc_allreduce_part(device->object, p, &ours), TLC_OK);
+        require(same(ours.tensor == 0 ? device->owned[p] : ours.residual, theirs.residual, ours.n * sizeof(float)));
     }
 }
 
@@ -221,6 +295,8 @@ static void runs(const char *codec, int gather)
         for (uint32_t i = 0; i < RANKS && !gather; i++) {
             reduce(host, i, step);
             reduce(device, i, step);
+            require(host[i].answer.len == device[i].answer.len &&
+                    same(host[i].answer.data, device[i].answer.data, host[i].answer.len));
         }
         for (uint32_t i = 0; i < RANKS; i++) {
             const tlc_status status = finish(host, i, gather);
@@ -392,6 +468,60 @@ TEST(refusals_of_pulls)
     draw(&gathering, 0, 1);
     require_status(tlc_allreduce_push(gathering.object, grads_of(&gathering), 1, gathering.to), TLC_OK);
     require_status(tlc_allreduce_pull_frames(gathering.object, from, all, frames), TLC_ERR_ORDER);
+    for (uint32_t i = 0; i < RANKS; i++)
+        close_rank(&ranks[i]);
+    close_rank(&gathering);
+}
+
+TEST(refusals_of_answers)
+{
+    rank ranks[RANKS], gathering = open_rank(0, "3lc", 1, 0);
+    tlc_message from[RANKS], came[PARTS * RANKS], frames[PARTS] = {{NULL, 0}}, to_all = {NULL, 0};
+    float factors[PARTS * RANKS], values[LARGE] = {1};
+    tlc_part part = {.struct_size = sizeof part};
+    size_t p = 0;
+
+    at = (place){.note = "refusals of answers"};
+    for (uint32_t i = 0; i < RANKS; i++) {
+        ranks[i] = open_rank(i, "3lc", 0, 0);
+        draw(&ranks[i], i, 1);
+        require_status(tlc_allreduce_push(ranks[i].object, grads_of(&ranks[i]), 1, ranks[i].to), TLC_OK);
+        from[i] = ranks[i].to[0];
+    }
+    tlc_allreduce *a = ranks[0].object;
+    while (tlc_allreduce_part(a, p, &part) == TLC_OK && part.tensor != 0)
+        p++;
+    require_status(tlc_allreduce_owned_frames(NULL, from, came, factors), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_owned_frames(a, NULL, came, factors), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_owned_frames(a, from, NULL, factors), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_owned_frames(a, from, came, NULL), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_reduce_frames(NULL, from, frames, &to_all), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_reduce_frames(a, NULL, frames, &to_all), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_reduce_frames(a, from, NULL, &to_all), TLC_ERR_PARAM);
+    require_status(tlc_allreduce_reduce_frames(a, from, frames, NULL), TLC_ERR_PARAM);
+    frames[p] = make_frame(&ranks[0], "3lc", 1, values, part.n - 1, ranks[0].frame[0]); /* another n */
+    require_status(tlc_allreduce_reduce_frames(a, from, frames, &to_all), TLC_ERR_PARAM);
+    frames[p] = make_frame(&ranks[0], "3lc-golomb", 1, values, part.n, ranks[0].frame[0]); /* another codec */
+    require_status(tlc_allreduce_reduce_frames(a, from, frames, &to_all), TLC_ERR_PARAM);
+    require(!to_all.data);
+    require_status(tlc_allreduce_owned_frames(a, from, came, factors), TLC_OK);
+    frames[p] = make_frame(&ranks[0], "3lc", 1, values, part.n, ranks[0].frame[0]);
+    require_status(tlc_allreduce_reduce_frames(a, from, frames, &to_all), TLC_OK);
+    require_status(tlc_allreduce_owned_frames(a, from, came, factors), TLC_ERR_ORDER);
+    require_status(tlc_allreduce_reduce_frames(a, from, frames, &to_all), TLC_ERR_ORDER);
+    require_status(tlc_allreduce_cancel(a), TLC_OK); /* what was left is the caller's alone */
+    require(all_bytes(part.residual, part.n * sizeof(float), 0));
+    require_status(tlc_allreduce_push(a, grads_of(&ranks[0]), 1, ranks[0].to), TLC_OK);
+    require_status(tlc_allreduce_owned_frames(a, from, came, factors), TLC_ERR_STEP); /* those of the step before */
+    from[0] = ranks[0].to[0];
+    require_status(tlc_allreduce_reduce(a, from, &to_all), TLC_OK);
+    tlc_outcome found = {.struct_size = sizeof found};
+    require_status(tlc_allreduce_outcome(a, &found), TLC_OK);
+    require(found.cause == TLC_ERR_ORDER && found.rank == 1);
+    draw(&gathering, 0, 1);
+    require_status(tlc_allreduce_push(gathering.object, grads_of(&gathering), 1, gathering.to), TLC_OK);
+    require_status(tlc_allreduce_owned_frames(gathering.object, from, came, factors), TLC_ERR_ORDER);
+    require_status(tlc_allreduce_reduce_frames(gathering.object, from, frames, &to_all), TLC_ERR_ORDER);
     for (uint32_t i = 0; i < RANKS; i++)
         close_rank(&ranks[i]);
     close_rank(&gathering);

@@ -122,10 +122,25 @@ static void ranks(const fleet *f, member m, int idle)
 
     CALL(tlc_allreduce_reduce(m.rank, NULL, &message), TLC_ERR_PARAM, "from is NULL");
     CALL(tlc_allreduce_reduce(m.rank, none, NULL), TLC_ERR_PARAM, "to_all is NULL");
-    if (is_gathered(f))
+    tlc_message frames[16 * RANKS];
+    float factors[16 * RANKS];
+    CALL(tlc_allreduce_owned_frames(m.rank, NULL, frames, factors), TLC_ERR_PARAM, "from is NULL");
+    CALL(tlc_allreduce_owned_frames(m.rank, none, NULL, factors), TLC_ERR_PARAM, "frames is NULL");
+    CALL(tlc_allreduce_owned_frames(m.rank, none, frames, NULL), TLC_ERR_PARAM, "factors is NULL");
+    CALL(tlc_allreduce_reduce_frames(m.rank, none, NULL, &message), TLC_ERR_PARAM, "frames is NULL");
+    if (is_gathered(f)) {
         CALL(tlc_allreduce_reduce(m.rank, none, &message), TLC_ERR_ORDER, "reduce|gather|step 2");
-    else if (idle)
+        CALL(tlc_allreduce_owned_frames(m.rank, none, frames, factors), TLC_ERR_ORDER, "owned_frames|gather|step 2");
+    } else if (idle) {
         CALL(tlc_allreduce_reduce(m.rank, none, &message), TLC_ERR_ORDER, "reduce was called before push|step 2");
+        CALL(tlc_allreduce_owned_frames(m.rank, none, frames, factors), TLC_ERR_ORDER,
+             "owned_frames was called before push|step 2");
+    } else if (owner) {
+        tlc_message given[16];
+        for (size_t i = 0; i < 16; i++) /* parts that share a frame have none */
+            given[i] = (tlc_message){none, 3};
+        CALL(tlc_allreduce_reduce_frames(m.rank, none, given, &message), TLC_ERR_PARAM, "tensor |frame |values|");
+    }
     CALL(tlc_allreduce_average(m.rank, NULL), TLC_ERR_PARAM, "from is NULL");
     CALL(tlc_allreduce_answer(m.rank, NULL, NULL), TLC_ERR_PARAM, "to_all is NULL");
     if (is_gathered(f)) {

@@ -65,9 +65,9 @@ class Network:
                 raise RuntimeError("timed out: this rank stood still")
         return fault.kind
 
-    def _wait(self, ready, group):
+    def _wait(self, ready, group, timeout=None):
         """Holds the lock."""
-        end = time.monotonic() + self.timeout
+        end = time.monotonic() + (self.timeout if timeout is None else timeout.total_seconds())
         while not ready():
             if group.number in self._closed:
                 raise RuntimeError("connection closed by peer")
@@ -126,27 +126,30 @@ class Network:
             key = ("mail", group.number, group.rank, rank, tag, group.tags["to", rank, tag])
             group.tags["to", rank, tag] += 1
             self._boxes[key]["came"] = (_altered([tensor.clone()]) if kind == "alters" else [tensor.clone()])[0]
+            _hand_over(self._boxes[key])
             self._changed.notify_all()
         if kind == "ends":
             raise RuntimeError("a fault at the end of a call")
-
-        def wait():
-            with self._changed:
-                self._wait(lambda: "taken" in self._boxes[key], group)
-        return _Work(wait)
+        return _Work(self._taken(key, group))
 
     def irecv(self, tensor, rank, group=None, tag=0):
+        """As in gloo, what comes is in the tensor before anybody waits for it."""
         self._begin(group)
-        key = ("mail", group.number, rank, group.rank, tag, group.tags["from", rank, tag])
-        group.tags["from", rank, tag] += 1
+        with self._changed:
+            if group.number in self._closed:
+                raise RuntimeError("connection closed by peer")
+            key = ("mail", group.number, rank, group.rank, tag, group.tags["from", rank, tag])
+            group.tags["from", rank, tag] += 1
+            self._boxes[key]["to"] = tensor
+            _hand_over(self._boxes[key])
+            self._changed.notify_all()
+        return _Work(self._taken(key, group))
 
-        def wait():
+    def _taken(self, key, group):
+        def wait(timeout=None):
             with self._changed:
-                self._wait(lambda: "came" in self._boxes[key], group)
-                tensor.copy_(self._boxes[key]["came"])
-                self._boxes[key]["taken"] = True
-                self._changed.notify_all()
-        return _Work(wait)
+                self._wait(lambda: "taken" in self._boxes[key], group, timeout)
+        return wait
 
     def destroy_process_group(self, group):
         with self._changed:
@@ -207,6 +210,13 @@ def install():
     for module in (transport, threelc.torch._common.module, threelc.torch._common.roll_call):
         module.dist = _FAKE
     transport._UNTIL_FREE = transport._UNTIL_CLOSED = 0  # for threads of gloo
+
+
+def _hand_over(box):
+    """What was sent comes to who receives it."""
+    if "came" in box and "to" in box:
+        box["to"].copy_(box["came"])
+        box["taken"] = True
 
 
 def _altered(parts):

@@ -221,6 +221,10 @@ def main():
     import kernels_codes  # these import this
     import kernels_lossless
     import kernels_members
+    import kernels_sums
+    for i in range(options.count):
+        kernels_sums.trial(options.seed + i)
+    print(f"sums of symbols: {options.count} random ones from seed {options.seed}: the same", flush=True)
     for kernels, codecs in ((sys.modules[__name__], (*CODECS, RANDOM)), (kernels_codes, kernels_codes.CODECS),
                             (kernels_members, kernels_members.CODECS), (kernels_lossless, kernels_lossless.CODECS)):
         records_of_codecs = kernels.golden()

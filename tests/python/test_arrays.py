@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: MIT
 """What arrays are taken, without a copy, and what is refused, with a sentence."""
 import array
+import ctypes
 import gc
 import sys
 import unittest
 import weakref
+from types import SimpleNamespace
 
 import numpy
 import threelc
+from sentences import check_sentences
 from threelc import _arrays
 
 try:
@@ -29,6 +32,35 @@ class DLPack:
 
     def __dlpack_device__(self):
         return self.device
+
+
+class Managed(ctypes.Structure):
+    """DLManagedTensor, as DLPack has it."""
+
+    _fields_ = [("data", ctypes.c_void_p), ("device_type", ctypes.c_int), ("device_id", ctypes.c_int),
+                ("ndim", ctypes.c_int), ("code", ctypes.c_uint8), ("bits", ctypes.c_uint8), ("lanes", ctypes.c_uint16),
+                ("shape", ctypes.POINTER(ctypes.c_int64)), ("strides", ctypes.POINTER(ctypes.c_int64)),
+                ("byte_offset", ctypes.c_uint64), ("context", ctypes.c_void_p), ("deleter", ctypes.c_void_p)]
+
+
+class Capsule:
+    """Memory that says of itself by DLPack what a test wants."""
+
+    def __init__(self, data=None, shape=(), strides=None, code=2, bits=32, lanes=1, byte_offset=0):
+        self.data = data
+        self.lengths = (ctypes.c_int64 * len(shape))(*shape)
+        self.steps = None if strides is None else (ctypes.c_int64 * len(shape))(*strides)
+        self.tensor = Managed(data=None if data is None else ctypes.addressof(data), device_type=1, ndim=len(shape),
+                              code=code, bits=bits, lanes=lanes, byte_offset=byte_offset, shape=self.lengths,
+                              strides=self.steps)
+
+    def __dlpack__(self, stream=None):
+        make = ctypes.pythonapi.PyCapsule_New
+        make.restype, make.argtypes = ctypes.py_object, [ctypes.c_void_p, ctypes.c_char_p, ctypes.c_void_p]
+        return make(ctypes.addressof(self.tensor), b"dltensor", None)
+
+    def __dlpack_device__(self):
+        return 1, 0
 
 
 class Arrays(unittest.TestCase):
@@ -177,8 +209,151 @@ class Arrays(unittest.TestCase):
             self.taken(DLPack(tensor))
         self.assertEqual(sys.getrefcount(tensor), before)
 
+    def test_strides_of_dlpack(self):
+        """None, or those of memory without holes; that of an axis of one value does not matter."""
+        for shape, strides, offset in (((6,), None, 0), ((2, 3), (3, 1), 4), ((1, 6), (77, 1), 8), ((6, 1), (1, 5), 0),
+                                       ((2, 1, 3), (3, 9, 1), 0)):
+            room = (ctypes.c_float * 9)()
+            self.taken(Capsule(room, shape, strides, byte_offset=offset))
+            first = offset // 4
+            self.assertEqual(room[first:first + 6], [0, 1, 2, 3, 4, 5])
+            self.assertEqual(room[:first] + room[first + 6:], [0] * 3)
+        one = threelc.Context(1, "raw").compress(numpy.ones(1, "f4"))
+        threelc.decompress(one, Capsule(room, ()))
+        self.assertEqual(room[0], 1)
+        none = threelc.Context(0, "raw").compress(Capsule(None, (0, 3), (3, 1)))
+        self.assertEqual(threelc.inspect(none).n, 0)
+        hole, words = "out is not contiguous; give a contiguous copy", "out should have values of float32, float16 or "
+        check_sentences(self, *((lambda given=given: threelc.decompress(FRAME, given), error, sentence)
+                                for given, error, sentence in (
+            (Capsule(room, (2, 3), (1, 2)), ValueError, hole), (Capsule(room, (3,), (2,)), ValueError, hole),
+            (Capsule(room, (2, 2), (1, 1)), ValueError, hole),
+            (Capsule(room, (2, -3)), ValueError, "out has a negative length, -3"),
+            (Capsule(None, (2, 3)), ValueError, "out has no memory for its 6 values"),
+            (Capsule(room, (6,), bits=16, lanes=2), TypeError, words + "bfloat16, not vectors of 2"))))
+
+    def test_kinds_of_dlpack(self):
+        """Digests of weights are those of numpy's."""
+        room = (ctypes.c_uint8 * 48)(*range(48))
+        for code, bits, kind in ((0, 8, "i1"), (0, 32, "i4"), (0, 64, "i8"), (1, 8, "u1"), (1, 32, "u4"), (1, 64, "u8"),
+                                 (2, 16, "f2"), (2, 32, "f4"), (2, 64, "f8")):
+            given = Capsule(room, (384 // bits,), code=code, bits=bits)
+            self.assertEqual(threelc.delta.digest(given), threelc.delta.digest(numpy.frombuffer(bytes(room), kind)))
+        halves = numpy.frombuffer(bytes(room), "u2")
+        self.assertEqual(threelc.delta.digest(Capsule(room, (24,), code=4, bits=16)),
+                         threelc.delta.digest(halves, dtype="bf16"))
+        words = "weights should have values of a dtype of threelc.DType, not "
+        check_sentences(
+            self,
+            (lambda: threelc.delta.digest(Capsule(room, (24,), code=1, bits=16)), TypeError,
+             words + 'uint16; if these are the bits of bfloat16, say so: dtype="bf16"'),
+            (lambda: threelc.delta.digest(Capsule(room, (6,), code=5, bits=64)), TypeError, words + "?8"))
+
+    def test_dtypes_of_ml_dtypes(self):
+        """Arrays of numpy whose dtypes have no buffers: their bits are taken."""
+        class Other:
+            def __init__(self, bits, name):
+                self.bits, self.dtype = bits, SimpleNamespace(name=name, itemsize=bits.itemsize)
+
+        class Array(Other):
+            def view(self, kind):
+                return self.bits.view(kind)
+
+        bits = numpy.zeros(6, "i2")
+        self.taken(Array(bits, "bfloat16"))
+        self.assertEqual(bits.tolist(), [0, 0x3f80, 0x4000, 0x4040, 0x4080, 0x40a0])
+        for name, dtype in (("float8_e4m3fn", "f8_e4m3"), ("float8_e5m2", "f8_e5m2"), ("float8_e8m0fnu", "u8")):
+            given = numpy.arange(6, dtype="u1")
+            view, n, found = _arrays.weights(Array(given, name), None, "weights")
+            self.assertEqual((view.address, n, found), (given.ctypes.data, 6, threelc.DType[dtype.upper()]))
+        fixed = Array(numpy.frombuffer(bytes(12), "u2"), "bfloat16")
+        words = "out should be an array (of numpy, a torch tensor on the CPU, or with the buffer protocol or DLPack), "
+        check_sentences(
+            self, (lambda: threelc.decompress(FRAME, fixed), ValueError, "out is read-only, and would be written"),
+            (lambda: threelc.decompress(FRAME, Other(bits, "bfloat16")), TypeError, words + "not an Other"),
+            (lambda: threelc.decompress(FRAME, Array(bits, "int3")), TypeError, words + "not an Array"))
+
+    def test_orders_of_bytes(self):
+        """Of ctypes, which name theirs."""
+        native, other = ctypes.c_float.__ctype_le__, ctypes.c_float.__ctype_be__
+        if sys.byteorder == "big":
+            native, other = other, native
+        room = (native * 6)()
+        self.taken(room)
+        self.assertEqual(list(room), [0, 1, 2, 3, 4, 5])
+        with self.assertRaisesRegex(TypeError, "not [<>]f$"):
+            threelc.decompress(FRAME, (other * 6)())
+        for integer in "lLqQiI":
+            given = numpy.arange(5, dtype=integer)
+            self.assertEqual(threelc.delta.digest(given),
+                             threelc.delta.digest(given, dtype=f"i{8 * given.itemsize}"))
+
+    def test_numbers_of_values(self):
+        for given, dtype, n in ((numpy.zeros(6, "f4"), None, 6), (numpy.zeros(6, "f8"), None, 6),
+                                (numpy.zeros(6, "u1"), "u4", 12), (numpy.zeros(6, "u1"), "f4_e2m1", 12),
+                                (numpy.zeros(6, "i1"), None, 6), (numpy.zeros(6, "u2"), "bf16", 6),
+                                (numpy.zeros(6, "?"), None, 6), (numpy.zeros((2, 0), "i8"), None, 0)):
+            view, found, _ = _arrays.weights(given, dtype, "weights")
+            self.assertEqual((found, view.size, view.address != 0), (n, given.nbytes, True))
+
+    def test_memory_in_common(self):
+        """Next to each other is no harm, nor is nothing."""
+        room = numpy.zeros(9, "f4")
+
+        def views(*parts):
+            return [None if part is None else _arrays.View(room[part], True, f"part {i}") for i, part in
+                    enumerate(parts)]
+
+        empty = slice(0, 0)
+        _arrays.check_apart(views(slice(3, 6), slice(0, 3), None, slice(6, 9), empty, empty, slice(0, 0)))
+        check_sentences(self, (lambda: _arrays.check_apart(views(slice(5, 9), None, slice(0, 6))), ValueError,
+                               "part 2 and part 0 have memory in common, and each gets values of its own"))
+
+    def test_borrowed(self):
+        room = (ctypes.c_float * 3)(1, 2, 3)
+        address = ctypes.addressof(room)
+        view = _arrays.borrowed(address, 12, room, "f")
+        self.assertEqual((view.tolist(), view.readonly, view.format), ([1, 2, 3], True, "f"))
+        view = _arrays.borrowed(address, 4, room, writable=True)
+        view[0] = 1
+        self.assertEqual((len(view), view.readonly, room[0] != 1), (4, False, True))
+        for nothing in _arrays.borrowed(None, 12, room), _arrays.borrowed(address, 0, room):
+            self.assertEqual((len(nothing), nothing.readonly), (0, True))
+
     def test_dtypes(self):
         for words, dtype in (("f32", 0), ("float16", 1), ("bf16", 2), (numpy.float32, 0), (numpy.dtype("f2"), 1)):
             self.assertEqual(_arrays.dtype_of(words), dtype)
-        for words in ("f64", numpy.int8, None):
-            self.assertRaises(TypeError, _arrays.dtype_of, words)
+        for dtype in threelc.DType:
+            self.assertEqual(_arrays.weight_dtype_of(dtype), dtype)
+            if dtype in (threelc.DType.F32, threelc.DType.F16, threelc.DType.BF16):
+                self.assertEqual(_arrays.dtype_of(dtype), dtype)
+        hint = '; if these are the bits of bfloat16, say so: dtype="bf16"'
+        words, known = "values are float32, float16 or bfloat16, not ", ", ".join(d.name.lower() for d in threelc.DType)
+        check_sentences(
+            self, *((lambda given=given: _arrays.dtype_of(given), TypeError, words + said) for given, said in (
+                ("f64", "f64"), (numpy.int8, "int8"), (None, "None"), (threelc.DType.U8, "u8"),
+                ("torch.int16", "torch.int16" + hint), (numpy.uint16, "uint16" + hint))),
+            (lambda: _arrays.weight_dtype_of("q"), TypeError, f"weights are one of {known}, not q"),
+            (lambda: _arrays.weight_dtype_of("torch.uint16"), TypeError,
+             f"weights are one of {known}, not torch.uint16{hint}"))
+
+    @unittest.skipIf(torch is None, "torch is not installed")
+    def test_writing_in_place(self):
+        """As torch refuses it."""
+        row = torch.ones(12).as_strided((1, 6), (0, 1))  # a stride of 0, of one value
+        _arrays.check_writable(row, "row")
+        _arrays.check_writable(torch.ones(6).requires_grad_().detach(), "detached")
+        with torch.no_grad():
+            _arrays.check_writable(torch.ones(6).requires_grad_(), "leaf")
+        with torch.inference_mode():
+            inferred = torch.ones(6)
+            _arrays.check_writable(inferred, "inferred")
+        no_grad = "make this call under torch.no_grad(), or give x.detach()"
+        check_sentences(self, *((lambda tensor=tensor: _arrays.check_writable(tensor, "x"), RuntimeError, sentence)
+                                for tensor, sentence in (
+            (torch.ones(1, 3).expand(2, 3), "x is expanded: several of its values are the same memory; give a clone()"),
+            (inferred, "x is an inference tensor, which is written only under torch.inference_mode(); give a clone()"),
+            (torch.ones(6).requires_grad_(), "x is a leaf Variable that requires grad and is being used in an in-place "
+                                             f"operation: {no_grad}"),
+            (torch.ones(6).requires_grad_() * 2, "x requires grad, and there is no derivative of what is written: "
+                                                 + no_grad))))

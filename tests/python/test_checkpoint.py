@@ -4,12 +4,18 @@ same bits, others as from the states of all."""
 import tempfile
 import unittest
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
+import threelc
+import torch
 import torch.distributed as dist
 
 from cluster import CLUSTER, attempt
 from outer_models import HAS_FSDP2
 from test_states import Way
+from threelc.torch import checkpoint
+from threelc.torch._common import versions
 from threelc.torch.checkpoint import from_dcp, to_dcp
 
 try:
@@ -98,3 +104,71 @@ class Checkpoints(unittest.TestCase):
                 for kind, words in found[2:]:
                     self.assertEqual(kind, "TypeError")
                     self.assertIn("sharded_state_dict()", words)
+
+
+class Named(SimpleNamespace):
+    """An object with a state, and a reader of checkpoints of it, without ranks."""
+
+    def __init__(self, rank, world, shard="", saved=()):
+        super().__init__(_transport=SimpleNamespace(rank=rank, world=world), _model=SimpleNamespace(shard=shard),
+                         state_dict=lambda: {"of": rank}, load_state_dict=self.load, saved=saved)
+
+    def load(self, states, **more):
+        self.loaded = [state["of"] for state in states], more
+
+    def read_metadata(self):
+        return SimpleNamespace(state_dict_metadata={name: SimpleNamespace(size=octets.shape)
+                                                    for name, octets in self.saved.items()})
+
+
+@unittest.skipUnless(hasattr(dcp, "async_save"), "PyTorch 1.13 has no torch.distributed.checkpoint")
+class Names(unittest.TestCase):
+    def test_which_are_read(self):
+        """Of as many ranks the own state, of others those of all; those of this shard alone."""
+        saved = {}
+        for shard, world in ("", 3), ("shard1", 2):
+            for rank in range(world):
+                entry = to_dcp(Named(rank, world, shard))
+                self.assertEqual([(name, octets.dtype) for name, octets in entry.items()],
+                                 [(f"{shard}.rank{rank}" if shard else f"rank{rank}", torch.uint8)])
+                saved.update({f"a.b.{name}": octets for name, octets in entry.items()})
+        odd = torch.tensor([7], dtype=torch.uint8)
+        saved.update({"a.b.rankx": odd, "axb.rank0": odd, "a.b.rank": odd, "more.a.b.rank0": odd, "a.b.rank0x": odd,
+                      "a.brank0": odd})
+
+        def fill(tensors, reader):
+            for name, tensor in tensors.items():
+                tensor.copy_(reader.saved[name])
+
+        with mock.patch.object(checkpoint, "load_alone", fill), mock.patch.object(dcp, "StorageReader", Named):
+            for rank, world, shard, found in ((1, 3, "", [1]), (2, 3, "", [2]), (1, 2, "", [0, 1, 2]),
+                                              (3, 4, "", [0, 1, 2]), (0, 2, "shard1", [0]), (0, 3, "shard1", [0, 1])):
+                for lost in False, True:
+                    one = Named(rank, world, shard)
+                    from_dcp(one, Named(0, 1, saved=saved), "a.b", *([lost] if lost else []))
+                    self.assertEqual(one.loaded, (found, {"lost": True} if lost else {}))
+            with self.assertRaisesRegex(ValueError, "^the checkpoint has nothing of to_dcp\\(\\) under 'a'$"):
+                from_dcp(one, Named(0, 1, saved=saved), "a")
+            with self.assertRaises(threelc.CorruptError) as caught:
+                from_dcp(Named(0, 1), Named(0, 1, saved={"x.rank0": odd}), "x")
+            self.assertRegex(str(caught.exception), "^these bytes are no state: .")
+            self.assertEqual(caught.exception.status, threelc.Status.CORRUPT)
+
+    def test_loading_alone(self):
+        """Where each rank wants other tensors, in each release of PyTorch."""
+        calls = []
+
+        def new(tensors, storage_reader, no_dist):
+            calls.append((tensors, storage_reader, no_dist))
+
+        def old(tensors, storage_reader):
+            raise AssertionError
+
+        def private(tensors, reader, no_dist):
+            calls.append((tensors, reader, no_dist))
+
+        for load in new, old:
+            with mock.patch.object(dcp, "load", load), mock.patch.object(
+                    dcp.state_dict_loader, "_load_state_dict", private):
+                versions.load_alone("tensors", "reader")
+        self.assertEqual(calls, [("tensors", "reader", True)] * 2)

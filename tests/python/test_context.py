@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: MIT
 """Contexts: what README promises, as Python sees it."""
 import copy
+import os
 import pickle
+import signal
 import threading
 import time
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import numpy
 import threelc
-from threelc import _bundles
+from threelc import _bundles, _library
 
 TRACE = Path(__file__).resolve().parents[2] / "bench" / "data"
 
@@ -46,6 +49,41 @@ class Contexts(unittest.TestCase):
         self.assertEqual(out[:written], other.compress(gradient))
         with self.assertRaises(threelc.CapacityError):
             context.compress_into(gradient, bytearray(context.bound - 1))
+
+    def test_left_out(self):
+        """A seed of 0, no checksum, float32, the best instructions."""
+        gradient = trace()[0]
+        plain, same, other = (threelc.Context(gradient.size, "natural", **seed) for seed in ({}, {"seed": 0},
+                                                                                             {"seed": 1}))
+        frame = plain.compress(gradient)
+        self.assertEqual(frame, same.compress(gradient))
+        self.assertNotEqual(frame, other.compress(gradient))
+        info = threelc.inspect(frame)
+        self.assertEqual((info.checksum, info.dtype), (False, threelc.DType.F32))
+        self.assertEqual(plain.isa, threelc.Context(1, isa="auto").isa)
+        self.assertEqual(threelc.Context(1, isa="scalar").isa, threelc.Isa.SCALAR)
+        self.assertEqual(threelc.inspect(threelc.Context(6).compress(numpy.ones(6, "f4"))).codec,
+                         "ternary+quartic+zerorun")
+
+    def test_feedback(self):
+        """By default as the codec has it."""
+        for codec, feedback, has in (("3lc", None, True), ("int8", None, False), ("int8", True, True),
+                                     ("3lc", False, False)):
+            residual = threelc.Context(6, codec, feedback=feedback).residual
+            self.assertEqual(residual is not None, has)
+        residual = threelc.Context(6).residual
+        self.assertEqual((len(residual), residual.format, residual.readonly), (6, "f", False))
+
+    def test_repr(self):
+        context = threelc.Context(6, "raw", "f16")
+        self.assertEqual(repr(context), f"<threelc.Context of 6 f16 values, bound {context.bound} bytes>")
+        self.assertEqual(len(context.compress(numpy.zeros(6, "f2"))), context.bound)
+
+    def test_frames_are_their_own(self):
+        """The next one does not change them."""
+        context = threelc.Context(6, "raw")
+        frames = [context.compress(numpy.full(6, i, "f4")) for i in range(3)]
+        self.assertEqual([threelc.decompress(frame)[5] for frame in frames], [0, 1, 2])
 
     def test_any_threads_make_the_same_bytes(self):
         gradient = numpy.tile(trace()[0], 40)
@@ -186,6 +224,40 @@ class Contexts(unittest.TestCase):
             stop.set()
             thread.join()
         self.assertGreater(during, 10)
+
+    @unittest.skipUnless(hasattr(os, "fork"), "there is no fork")
+    def test_forks(self):
+        """What another thread was using in the process that was forked is refused in the new one, nothing else."""
+        busy, idle = threelc.Context(6), threelc.Context(6)
+        begun, stop = threading.Event(), threading.Event()
+
+        def wait(*_):
+            begun.set()
+            stop.wait()
+
+        with mock.patch.object(_library.lib, "tlc_reset", wait):
+            thread = threading.Thread(target=busy.reset)
+            thread.start()
+            begun.wait()
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)  # ends it if it hangs
+            code = 1
+            try:
+                idle.compress(numpy.zeros(6, "f4"))
+                for _ in range(2):
+                    try:
+                        busy.reset()
+                    except RuntimeError as error:
+                        code = 0 if str(error) == "another thread was using this object when the process was forked, " \
+                            "and left it here halfway through: make a new one" else 2
+            finally:
+                os._exit(code)
+        stop.set()
+        thread.join()
+        self.assertEqual(os.waitpid(child, 0)[1], 0)
+        busy.compress(numpy.zeros(6, "f4"))
+        idle.compress(numpy.zeros(6, "f4"))
 
     def test_one_context_in_many_threads(self):
         """Calls wait for each other, so that the residual is that of some order."""

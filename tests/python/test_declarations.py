@@ -152,8 +152,17 @@ class Declarations(unittest.TestCase):
             self.assertEqual(found, {member.name: member.value for member in kind}, name)
 
     def test_numbers(self):
-        found = self.compiled(['printf("%llu %u %zu\\n", (unsigned long long)TLC_UNKNOWN, TLC_NOBODY, TLC_ALL);'])
-        self.assertEqual([int(word) for word in found], [_c.UNKNOWN, _c.NOBODY, _c.ALL])
+        found = self.compiled(['printf("%llu %u %zu\\n", (unsigned long long)TLC_UNKNOWN, TLC_NOBODY, TLC_ALL);',
+                               'printf("%d %d ", TLC_MESSAGE_SIZE, TLC_WEIGHTS_TRAINER_SIZE);',
+                               'printf("%d\\n", TLC_STARVES_FROM);'])
+        self.assertEqual([int(word) for word in found], [_c.UNKNOWN, _c.NOBODY, _c.ALL, _c.MESSAGE_SIZE,
+                                                         _c.TRAINER_SIZE, exchange.STARVES_FROM])
+
+    def test_widths(self):
+        for dtype, bits in ((_c.DType.F32, 32), (_c.DType.F16, 16), (_c.DType.BF16, 16), (_c.DType.F8_E4M3, 8),
+                            (_c.DType.F8_E5M2, 8), (_c.DType.F4_E2M1, 4), (_c.DType.U8, 8), (_c.DType.U4, 4),
+                            (_c.DType.I32, 32), (_c.DType.I64, 64), (_c.DType.F64, 64)):
+            self.assertEqual((dtype.bits, dtype.itemsize), (bits, bits // 8))
 
 
 class Records(unittest.TestCase):

@@ -13,7 +13,8 @@ from device_frames import counted
 from outer_models import Scaler, in_pieces
 from test_ddp import bits, start, train
 from threelc import Status
-from threelc.torch._common.device import OnDevice, place_of, queued
+from threelc.torch._common import crossing
+from threelc.torch._common.device import OnDevice, check_quantize, place_of, queued
 from threelc.torch.kernels.choice import OPERATIONS, quantized
 from threelc.torch.kernels.quantizer import Quantizer, _nearest
 from threelc.torch.kernels.ways import quantizer_for
@@ -99,6 +100,18 @@ class Places(unittest.TestCase):
                 ("auto", [gpu, other], False, None), ("host", [gpu], False, None), ("device", [gpu], False, gpu),
                 ("device", [cpu], False, cpu), ("device", [cpu, gpu], False, None), ("device", [gpu], True, None)):
             self.assertEqual(place_of(quantize, devices, needs_host), place, (quantize, devices, needs_host))
+        for codec, place in (None, cpu), ("3lc", cpu), ("natural", cpu), ("raw", None), ("sbc:block=64", None):
+            self.assertEqual(place_of("device", [cpu], False, codec), place, codec)
+            self.assertIsNone(place_of("auto", [cpu], False, codec))
+        self.assertIsNone(place_of("device", [], False))
+
+    def test_momentum_correction(self):
+        """Velocities are on the host."""
+        for quantize, momentum in ("auto", 0.9), ("host", 0.9), ("device", None):
+            check_quantize(quantize, momentum)
+        with self.assertRaisesRegex(ValueError, '^momentum_correction goes with quantize="auto" or "host": velocities '
+                                                'are on the host$'):
+            check_quantize("device", 0.9)
 
     def test_waiting(self):
         """For what the stream of this thread has to do on the device; on the CPU there is nothing to wait for."""
@@ -137,6 +150,74 @@ class Pushes(unittest.TestCase):
                 self.assertTrue(torch.equal(residual, before))
                 self.assertRaises(threelc.StepError, on_device.pull, [allreduce.reduce(pushed)], out)
                 self.assertTrue(torch.equal(residual, before))
+
+    def test_same_as_the_host(self):
+        """Messages, outcomes, means and residuals of tensors in several parts, beside one that the host has; also where
+        one of either kind is not finite, and among steps of the host."""
+        sizes, ours = (2503, 7, 1200), (0, 2)
+        for codec in "3lc:s=1.5", "natural", "topk:p=0.1+golomb", "sbc", "random-sparse", "int8":
+            for gather in False, True:
+                found, torch_seed = [], torch.manual_seed(6).initial_seed()
+                for on_device in False, True:
+                    torch.manual_seed(torch_seed)
+                    kept = {i: None if codec in ("natural", "int8", "random-sparse") else torch.zeros(sizes[i])
+                            for i in ours}
+                    config = threelc.exchange.Config(workers=1, push=codec, min_n=10, split_n=1000, gather=gather)
+                    ranks = threelc.exchange.AllReduce(config, 0, [
+                        threelc.exchange.Tensor(str(i), n, residual=kept.get(i)) for i, n in enumerate(sizes)])
+                    one = OnDevice(ranks, quantizer_for(codec, CPU), kept, CPU) if on_device else ranks
+                    for step in range(6):
+                        gradients = [torch.randn(n) for n in sizes]
+                        if step in (2, 3):
+                            gradients[step - 1][3] = math.nan
+                        if on_device and step == 4:
+                            with one.on_host():
+                                with one.on_host():
+                                    pass
+                                push = ranks.push(gradients, 2.0)
+                        else:
+                            push = one.push(gradients, 2.0)
+                        message = [bytes(each) for each in push]
+                        means = [torch.ones(n) for n in sizes]
+                        words = ""
+                        try:
+                            one.pull(message if gather else [ranks.reduce(message)], means)
+                        except threelc.StepError as error:
+                            words = str(error)
+                        if on_device:
+                            for i, residual in one.residuals.items():
+                                self.assertEqual(float(kept[i].abs().max()), 0.0)
+                                self.assertGreater(float(residual.abs().max()), 0.0)
+                            one.to_host()
+                        held = [kept[i].tolist() for i in ours if kept[i] is not None]
+                        if on_device:
+                            one.from_host()
+                        found.append((message, ranks.outcome().cause, words, [mean.tolist() for mean in means], held))
+                for step, (host, device) in enumerate(zip(found[:6], found[6:])):
+                    self.assertEqual(device, host, (codec, gather, step))
+                self.assertEqual([bool(words) for _, _, words, _, _ in found[:6]],
+                                 [step in (2, 3) for step in range(6)])
+
+    def test_where_residuals_are(self):
+        """They move once, whichever is asked for twice."""
+        host = torch.arange(100.0)
+        ranks = threelc.exchange.AllReduce(threelc.exchange.Config(workers=1, push="3lc", min_n=10), 0,
+                                           [threelc.exchange.Tensor("a", 100, residual=host)])
+        one = OnDevice(ranks, Quantizer.of("3lc"), {0: host}, CPU)
+        there, zeros, values = one.residuals[0], [0.0] * 100, torch.arange(100.0).tolist()
+        self.assertEqual((there.tolist(), host.tolist()), (values, zeros))
+        for call, wanted in ((one.from_host, zeros), (one.to_host, values), (one.to_host, values),
+                             (one.from_host, zeros), (one.from_host, zeros)):
+            call()
+            self.assertEqual((there.tolist(), host.tolist()), (values, wanted))
+        with self.assertRaises(KeyError), one.on_host():
+            self.assertEqual(host.tolist(), values)
+            raise KeyError
+        self.assertEqual(host.tolist(), zeros)
+        one.to_host()
+        with one.on_host():
+            pass
+        self.assertEqual(host.tolist(), values)
 
     def test_small_and_empty_tensors(self):
         """The messages and the means of the host."""
@@ -203,7 +284,7 @@ class Pulls(unittest.TestCase):
                 [threelc.exchange.Tensor(str(i), len(residual), residual=residual) for i, residual in kept.items()])
             on_device, out = OnDevice(ranks, Quantizer.of("3lc"), kept, CPU), [torch.ones(500), torch.ones(300)]
             answers = [bytes(ranks.reduce([bytes(on_device.push(gradients, 1.0)[0])]))]
-            with mock.patch.object(on_device, "_room", wraps=on_device._room) as room:
+            with mock.patch.object(crossing, "_room", wraps=crossing._room) as room:
                 on_device.pull(answers, out)
             frames = [threelc.Context(len(gradient), pull).compress(gradient) for gradient in gradients]
             sizes = [threelc.peek(frame).payload_size for frame in frames]
@@ -241,11 +322,16 @@ def train_one(rank, model, optimizer, step):
 
 
 def handed_over(rank, world, quantize):
-    """Steps on the first of two paths, then, from its state, on the second."""
+    """Steps on the first of two paths, the last ones with another codec, then, from its state, on the second."""
     paths = iter(quantize)
 
-    (model, *_), states = in_pieces([(0, 4), (4, 8)], lambda: start(codec="3lc:s=1.5", quantize=next(paths)),
-                                    lambda step, model, _, optimizer: train(rank, model, optimizer, [step]))
+    def take(step, model, state, optimizer):
+        train(rank, model, optimizer, [step])
+        if step == 1:
+            state.set_codec("3lc-golomb")
+
+    (model, *_), states = in_pieces(
+        [(0, 4), (4, 8)], lambda: start(codec="3lc:s=1.5", quantize=next(paths), reserve=["3lc-golomb"]), take)
     return bits(model), [{**group, "state": group["state"]["state"].tolist()} for group in states[1]["groups"]]
 
 

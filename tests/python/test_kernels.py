@@ -214,23 +214,24 @@ class Programs(unittest.TestCase):
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
 class Compiled(unittest.TestCase):
     PROGRAM = """
-from threelc.torch.kernels import ternary
+from threelc.torch.kernels import _sums_triton, ternary
 types = {"residual": "*fp32", "gradient": sys.argv[1], "found": "*i32", "scales": "*fp32", "rest": "*fp32",
          "quartic": "*u8", "out": "*i16"}
 tile = {"ROWS": 1, "COLUMNS": 1024}
 made(ternary._maxima, types, tile)
 made(ternary._quantize, types, tile)
 made(ternary._decode, {**types, "scales": "*i16"}, tile)
+made(_sums_triton._add, {**types, "out": "*fp32"}, {"TILE": 1024})
 """
 
     def test_float_modes(self):
         """Kernels compile for GPUs of NVIDIA and AMD, without what would change bits: nothing is fused or flushed."""
         for gradient in ("*fp32", "*i16"):
             made = compiled(self.PROGRAM, gradient)
-            self.assertEqual(made.count(".visible .entry"), 3)
+            self.assertEqual(made.count(".visible .entry"), 4)
             self.assertGreater(len(re.findall(r"add(\.rn)?\.f32", made)), 10)
             self.assertEqual(re.findall(r"\S*ftz\S*|fma\.\S*f32|div\.(?:approx|full)\S*", made), [])
-            self.assertEqual(re.findall(r"denorm_mode_32 (\d)", made), ["3"] * 3)  # neither inputs nor results
+            self.assertEqual(re.findall(r"denorm_mode_32 (\d)", made), ["3"] * 4)  # neither inputs nor results
 
 
 if __name__ == "__main__":

@@ -222,6 +222,20 @@ class Messages(WithoutTriton, unittest.TestCase):
             self.assertEqual(apply.call_count, {1: 4, 21000: 4, 22000: 3}[together])
             self.assertEqual(served["a"].view(torch.int32).tolist(), source["a"].view(torch.int32).tolist())
 
+    def test_batches(self):
+        """Each has as many changes as go together, or the rest of a piece more, all of one kind."""
+        def piece(n, are_values):
+            return types.SimpleNamespace(are_values=are_values, positions=memoryview(bytearray(8 * n)).cast("q"),
+                                         values=memoryview(bytearray(n)))
+
+        for kinds, wanted in ((3, 3, 3, 3), [(3, 1)] * 4), ((2, 2, 2, 2, 2), [(4, 1), (4, 1), (2, 1)]), ((), []), (
+                (1, -1, -1, 5), [(1, 1), (2, 0), (5, 1)]):
+            pieces = [piece(abs(n), int(n > 0)) for n in kinds]
+            with mock.patch.object(device_weights, "_TOGETHER", 3), \
+                    mock.patch.object(delta, "changes", lambda frame: iter(pieces)):
+                found = [(len(at), are) for at, by, are in device_weights._batches(b"") if len(by) == len(at)]
+            self.assertEqual(found, wanted)
+
     def test_wrong_words(self):
         with self.assertRaisesRegex(ValueError, "deltas should be one of host, device, not 'devise': did you mean dev"):
             WeightSync(alone(), deltas="devise")

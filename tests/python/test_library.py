@@ -7,9 +7,11 @@ import sys
 import tempfile
 import unittest
 from pathlib import Path
+from unittest import mock
 
 import threelc
-from threelc import _library
+from sentences import check_sentences
+from threelc import Status, _library
 
 PACKAGE = Path(threelc.__file__).parent
 PRINT = "import threelc, threelc._library as l; print(threelc.__version__, l.lib._name)"
@@ -79,6 +81,68 @@ class Library(unittest.TestCase):
         for version in ("0.3.1", "0.99.0", "1.0.0"):
             self.refused(site, f"ImportError: .* is libthreelc {version}, but the Python package threelc "
                                f"{threelc.__version__} needs", THREELC_LIBRARY=self.pretending(version))
+
+    def test_found(self):
+        """In the order that the module tells; of build directories the one whose library is newest."""
+        package, name = self.folder / "src" / "python" / "threelc", _library.soname()
+        package.mkdir(parents=True)
+        built = [self.folder / f"build-{i}" / "src" / name for i in range(4)]
+        for i, path in enumerate(built):
+            path.parent.mkdir(parents=True)
+            path.touch()
+            os.utime(path, (100 - i % 3, 100 + i % 3))
+            if i < 3:  # the last one is none
+                (path.parents[1] / "build.ninja").touch()
+        os.utime(built[3], (200, 200))
+        with mock.patch.object(_library, "_HERE", package), mock.patch.dict(os.environ, THREELC_LIBRARY=""):
+            self.assertEqual(_library.find(), name)
+            (self.folder / "meson.build").touch()
+            self.assertEqual(_library.find(), str(built[2]))
+            for path in built[:3]:
+                path.unlink()
+            self.assertEqual(_library.find(), name)
+            bundled = package / "lib" / name
+            bundled.parent.mkdir()
+            bundled.touch()
+            self.assertEqual(_library.find(), str(bundled))
+            os.environ["THREELC_LIBRARY"] = "other.so"
+            self.assertEqual(_library.find(), "other.so")
+
+    def test_words(self):
+        """What sentences say of what was given."""
+        for thing, words in ((None, "None"), (True, "True"), (1.5, "1.5"), ("12", "'12'"), ([], "a list"),
+                             ("x" * 57, repr("x" * 57)), ("x" * 58, "a str"), (object(), "an object")):
+            self.assertEqual(_library.described(thing), words)
+
+    def test_arguments(self):
+        isa = "isa should be one of auto, scalar, avx2, avx512, neon, not "
+        check_sentences(
+            self,
+            (lambda: _library.choice(threelc.Isa, "sse", "isa"), ValueError, isa + "'sse'"),
+            (lambda: _library.choice(threelc.Isa, 5, "isa"), ValueError, isa + "5"),
+            (lambda: _library.choice(threelc.Isa, None, "isa"), ValueError, isa + "None"),
+            (lambda: _library.listed(b"ab", None, "frames", "messages"), TypeError,
+             "frames should be a list of messages, not a bytes"),
+            (lambda: _library.listed({}, None, "frames", "messages"), TypeError,
+             "frames should be a list of messages, not a dict"),
+            (lambda: _library.listed([1], 0, "frames", "messages"), ValueError,
+             "frames should have 0 messages, not 1"),
+            (lambda: _library.listed([1], 2, "messages", "messages"), ValueError, "2 messages are needed, not 1"),
+            (lambda: _library.count(2**64, "n"), ValueError, f"n should be from 0 to 2^64 - 1, not {2**64}"),
+            (lambda: _library.check(Status.TRANSPORT, b"gone"), threelc.Error, "gone"),
+            (lambda: _library.check(Status.CORRUPT, b"caf\xe9"), threelc.CorruptError, "caf\ufffd"))
+        self.assertEqual(_library.choice(threelc.Isa, "NEON", "isa"), _library.choice(threelc.Isa, 4, "isa"))
+        self.assertEqual(_library.listed((1, 2), 2, "", ""), [1, 2])
+        for number in 0, 2**64 - 1:
+            self.assertEqual(_library.count(number, "n"), number)
+        for status in Status:
+            if status != Status.OK:
+                with self.assertRaises(threelc.Error) as caught:
+                    _library.check(status)
+                self.assertEqual(caught.exception.status, status)
+                self.assertEqual(str(caught.exception), _library.lib.tlc_status_string(status).decode())
+        self.assertIs(type(caught.exception), threelc.BaseError)
+        _library.check(Status.OK)
 
     def test_names(self):
         """As meson names the libraries: wheels for all platforms have them under these names."""

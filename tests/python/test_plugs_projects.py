@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: MIT
-"""threelc.plugs beside the code of the projects that they are for, each where it is installed."""
+"""threelc.plugs beside the code of the projects that they are for, each where it is installed; those for vLLM and slime
+else beside types that stand for theirs."""
+import errno
+import importlib
 import importlib.util
 import json
 import os
+import sys
 import tempfile
 import unittest
 import unittest.mock
 from pathlib import Path
 from types import SimpleNamespace
 
+import project_types
 import torch
+from sentences import check_sentences
 from test_plugs import bits, patch
+from threelc import CorruptError, _bundles
 
 
 def needs(*modules):
@@ -50,10 +57,11 @@ def two():
     return [patch(name, torch.bfloat16, 0.01, seed, (1000, 100)) for seed, name in enumerate("qk")]
 
 
-@needs("vllm")
 class VLLM(unittest.TestCase):
     def test_a_trainer_changes_the_weights_of_a_server(self):
-        import threelc.plugs.vllm as plug
+        project_types.stand_in(self, project_types.vllm())
+        sys.modules.pop("threelc.plugs.vllm", None)
+        plug = importlib.import_module("threelc.plugs.vllm")
         from vllm.config.weight_transfer import WeightTransferConfig
         from vllm.distributed.weight_transfer.factory import WeightTransferEngineFactory, WeightTransferTrainerFactory
         from vllm.distributed.weight_transfer.sparse_nccl_engine import SparseWeightPatch
@@ -68,6 +76,7 @@ class VLLM(unittest.TestCase):
 
         class Client:  # as that of HTTP: what it gets is JSON
             def init_weight_transfer_engine(self, info):
+                calls.append("init")
                 engine.init_transfer_engine(engine.parse_init_info(json.loads(json.dumps(info))))
 
             def start_weight_update(self):
@@ -78,6 +87,7 @@ class VLLM(unittest.TestCase):
                 engine.receive_weights(engine.parse_update_info(json.loads(json.dumps(info))))
 
             def finish_weight_update(self, weight_version=None):
+                calls.append("finish")
                 engine.finish_weight_update()
 
         given = two()
@@ -88,12 +98,16 @@ class VLLM(unittest.TestCase):
         model.check_has(self, given)
         trainer.send_weights([])
         WeightTransferTrainerFactory.trainer_init(plug.TrainerInfo(rank=1), client=Client()).send_weights(patches)
-        self.assertEqual(calls, ["start"])
+        trainer.send_weights()
+        self.assertEqual(calls, ["init", "start", "finish"])
         with self.assertRaisesRegex(ValueError, "source"):
             WeightTransferTrainerFactory.trainer_init(plug.TrainerInfo(rank=0), client=Client(), source=object())
-        with self.assertRaises(ValueError):
-            engine.receive_weights(plug.UpdateInfo("AAAA"))
+        for wrong in "AAAA", "AA!AA", "A":
+            with self.assertRaises(ValueError):
+                engine.receive_weights(plug.UpdateInfo(wrong))
         model.check_has(self, given)
+        engine.shutdown()
+        self.assertFalse(engine.supports_draft_weight_update)
 
 
 @needs("verl")
@@ -126,9 +140,9 @@ class Verl(unittest.TestCase):
             plug.pack(DeltaFlush("dense", [], positions, values, 0))
 
 
-@needs("safetensors", "zstandard")
 class Slime(unittest.TestCase):
     def setUp(self):
+        project_types.stand_in(self, project_types.SLIME)
         folder = tempfile.TemporaryDirectory()
         self.addCleanup(folder.cleanup)
         self.folder = Path(folder.name)
@@ -136,7 +150,7 @@ class Slime(unittest.TestCase):
             (self.folder / name).mkdir()
         os.environ["THREELC_SLIME_FOLDER"] = str(self.folder / "link")
 
-    def version(self, number, encoding="xor"):
+    def version(self, number, encoding="xor", metadata="checksum"):
         """A folder as slime writes it, and the XORs in it."""
         import numpy
         import safetensors.numpy
@@ -150,7 +164,7 @@ class Slime(unittest.TestCase):
         for file, (name, xor) in enumerate(xors.items()):
             packed = numpy.frombuffer(zstandard.ZstdCompressor(level=1).compress(xor), numpy.uint8)
             safetensors.numpy.save_file({name: packed}, target / f"model-{file:05d}-of-00002.safetensors",
-                                        {name: f"checksum {number}"})
+                                        {name: f"{metadata} {number}"} if metadata else None)
         (target / "model.safetensors.index.json").write_text(json.dumps(
             {"metadata": {"version": f"{number:06d}", "delta_encoding": encoding}, "weight_map": {}}))
         return target, xors
@@ -180,6 +194,7 @@ class Slime(unittest.TestCase):
                     self.assertEqual(given.metadata(), came.metadata())
                     for name in given.keys():
                         packed = came.get_tensor(name).tobytes()
+                        self.assertEqual(packed, given.get_tensor(name).tobytes())
                         self.assertEqual(zstandard.ZstdDecompressor().decompress(packed), xors[name])
             files = sum(path.stat().st_size for path in target.glob("*.safetensors"))
             self.assertLess((self.folder / "link" / f"{target.name}.3lc").stat().st_size, files)
@@ -208,18 +223,100 @@ class Slime(unittest.TestCase):
         self.assertEqual(calls, [call for name in names
                                  for call in (("sync", name), ("name", name), ("sync", "folder"))])
 
-    def test_what_is_no_version_is_refused(self):
-        from threelc import CorruptError
+    def test_once_received(self):
+        """The link is not read again; folders may be new, or left halfway. A file needs no metadata."""
         from threelc.plugs import slime
 
-        with self.assertRaisesRegex(ValueError, "xor"):
-            slime.publish(None, str(self.version(1, "overwrite")[0]), [])
+        target, _ = self.version(1, metadata=None)
+        slime.publish(None, str(target), [])
+        there = self.folder / "host" / "new"
+        (there / target.name).mkdir(parents=True)
+        for folder in there, self.folder / "other" / "new":
+            slime.receive(str(folder), 1)
+            self.assertEqual(sorted(path.name for path in (folder / target.name).iterdir()),
+                             sorted(path.name for path in target.iterdir()))
+        for path in (self.folder / "link").iterdir():
+            path.unlink()
+        slime.receive(str(there), 1)
+        self.assertRaises(FileNotFoundError, slime.receive, str(there), 2)
+
+    def test_one_trainer_publishes(self):
+        from threelc.plugs import slime
+
+        target, _ = self.version(1)
+        with unittest.mock.patch("torch.distributed.is_initialized", return_value=True):
+            for rank, files in ((1, []), (0, ["weight_v000001.3lc"])):
+                with unittest.mock.patch("torch.distributed.get_rank", return_value=rank):
+                    slime.publish(None, str(target), [])
+                self.assertEqual([path.name for path in (self.folder / "link").iterdir()], files)
+
+    def test_settings(self):
+        from threelc.plugs import slime
+
+        other, _ = self.version(1, "overwrite")
+        cases = [(lambda: slime.publish(None, str(other), []), ValueError,
+                  f"{other} has the encoding overwrite: set --update-weight-delta-encoding xor")]
+        none, _ = self.version(2)
+        (none / "model.safetensors.index.json").write_text("{}")
+        cases += [(lambda: slime.publish(None, str(none), []), ValueError,
+                   f"{none} has the encoding None: set --update-weight-delta-encoding xor")]
+        check_sentences(self, *cases)
+        with unittest.mock.patch.dict(os.environ):
+            del os.environ[slime.FOLDER]
+            words = "set THREELC_SLIME_FOLDER to the folder by which the trainer reaches the engines"
+            check_sentences(self, (lambda: slime.receive("", 1), RuntimeError, words),
+                            (lambda: slime.publish(None, str(none), []), RuntimeError, words))
+
+    def test_file_systems_that_cannot_sync_folders(self):
+        """Some say so; other errors are errors."""
+        from threelc.plugs import slime
+
+        target, _ = self.version(1)
+        for code in errno.EINVAL, errno.ENOTSUP, errno.EIO:
+            def sync(fd, code=code, real=os.fsync):
+                if Path(os.readlink(f"/proc/self/fd/{fd}")).is_dir():
+                    raise OSError(code, "")
+                real(fd)
+
+            with unittest.mock.patch("os.fsync", sync):
+                if code == errno.EIO:
+                    self.assertRaises(OSError, slime.publish, None, str(target), [])
+                else:
+                    slime.publish(None, str(target), [])
+
+    def test_what_is_no_version_is_refused(self):
+        from threelc.plugs import slime
+
         slime.publish(None, str(self.version(2)[0]), [])
-        good = (self.folder / "link" / "weight_v000002.3lc").read_bytes()
+        path = self.folder / "link" / "weight_v000001.3lc"
+        good = path.with_name("weight_v000002.3lc").read_bytes()
         for bad in b"", good[:-1], good[:60], good.replace(b"model-00000-of", b"../../xxxxx-of"):
-            (self.folder / "link" / "weight_v000001.3lc").write_bytes(bad)
+            path.write_bytes(bad)
             with self.assertRaises(CorruptError):
                 slime.receive(str(self.folder / "engine"), 1)
+        first, *frames = _bundles.unpack(good)
+        head = json.loads(bytes(first))
+        names = sorted(head["files"])
+        size = head["files"][names[0]]["tensors"]["q"]
+        self.assertEqual(size, 100_000)
+        wrong = f"{path.name} is not a version: names or sizes are wrong"
+
+        def with_first(**changes):
+            return {**head, "files": {**head["files"], names[0]: {**head["files"][names[0]], **changes}}}
+
+        most = 65536 * len(frames[0])
+        for changed, sentence in (
+                (with_first(tensors={}), wrong), (with_first(tensors={"q": size, "r": size}), wrong),
+                (with_first(tensors={"q": 1e5}), wrong), (with_first(tensors={"q": most + 1}), wrong),
+                (with_first(tensors={"q": most}), f"50000 weights of bf16 are not {most} bytes"),
+                ({**head, "files": {"../a.safetensors" if name == names[0] else name: head["files"][name]
+                                    for name in names}}, wrong),
+                (with_first(metadata={"q": 5}), f"{path.name} is not a version: metadata is not text"),
+                ({"files": head["files"]}, f"{path.name} is not a version: 'index'"),
+                (5, f"{path.name} is not a version: 'int' object is not subscriptable"),
+                ({**head, "files": []}, f"{path.name} is not a version: 'list' object has no attribute 'items'")):
+            path.write_bytes(_bundles.pack([json.dumps(changed).encode(), *frames]))
+            check_sentences(self, (lambda: slime.receive(str(self.folder / "engine"), 1), CorruptError, sentence))
         self.assertEqual(list((self.folder / "engine").glob("*/*.json")), [])
 
 

@@ -8,10 +8,12 @@ import signal
 import threading
 import time
 import unittest
+from unittest import mock
 
 import torch
 import threelc.torch
 from cluster import CLUSTER
+from threelc.torch._common import signals
 from threelc.torch._common.signals import SignalsWait, signals_wait
 from trials import WAYS
 
@@ -171,6 +173,52 @@ class Waiting(unittest.TestCase):
             signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         self.assertEqual(signal.getsignal(signal.SIGUSR1), signal.SIG_IGN)
         self.assertEqual(signal.getsignal(signal.SIGUSR2), self.handler)
+
+    def test_what_came_goes_to_them(self):
+        """The handler that stands there when the step has ended gets it, if there is one."""
+        with SignalsWait():
+            for number in signal.SIGUSR1, signal.SIGUSR2:
+                os.kill(os.getpid(), number)
+            signal.signal(signal.SIGUSR1, signal.SIG_IGN)
+            signal.signal(signal.SIGUSR2, lambda number, frame: self.found.append(("other", number)))
+        self.assertEqual(self.found, [("other", signal.SIGUSR2)])
+
+    def test_in_another_thread(self):
+        """Nothing waits there."""
+        inside, end = threading.Event(), threading.Event()
+
+        @signals_wait
+        def step():
+            inside.set()
+            end.wait(20)
+
+        thread = threading.Thread(target=step)
+        thread.start()
+        inside.wait(20)
+        try:
+            with self.assertRaises(ZeroDivisionError):
+                os.kill(os.getpid(), signal.SIGUSR1)
+        finally:
+            end.set()
+            thread.join()
+        self.assertEqual(self.found, [signal.SIGUSR1])
+
+    def test_a_step_that_does_not_begin(self):
+        """An exception while handlers are replaced does not keep signals waiting."""
+        with mock.patch.object(signals._SIGNALS, "replace", side_effect=MemoryError), self.assertRaises(MemoryError):
+            SignalsWait().__enter__()
+        with self.assertRaises(ZeroDivisionError), SignalsWait():
+            os.kill(os.getpid(), signal.SIGUSR1)
+            self.assertEqual(self.found, [])
+        self.assertEqual(self.found, [signal.SIGUSR1])
+
+    def test_what_it_wraps(self):
+        """It gets all arguments, gives what is returned, and has its name."""
+        @signals_wait
+        def step(*arguments, **settings):
+            return arguments, settings
+
+        self.assertEqual((step(1, 2, some=3), step.__name__), (((1, 2), {"some": 3}), "step"))
 
 
 class Preemption(unittest.TestCase):

@@ -4,6 +4,7 @@ import re
 import unittest
 import warnings
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy
 from threelc.exchange import STARVES_FROM, AllReduce, Config, Tensor
@@ -79,6 +80,34 @@ class Warns(unittest.TestCase):
     def test_a_signal_that_fades(self):
         """Such as changes of the model where the rate falls to 0: a residual is large beside them, and does no harm."""
         self.assertEqual(self.warnings_of("sbc:p=0.001", 0.9), [])
+
+    def looked(self, *looks):
+        """The warnings of steps, of which each 16th looks: at a ratio, and a signal. Also how many have looked."""
+        starving, found, given = Starving(), [], iter(looks)
+
+        def stats():
+            ratio, signal = next(given)
+            return 2 * [SimpleNamespace(
+                push_residual_squares=0.0, push_signal_squares=1.0, pull_residual_squares=(ratio * signal)**2 / 2,
+                pull_signal_squares=signal**2 / 2)]
+
+        for step in range(1, 16 * len(looks) + 16):
+            found.append((step, starving.look(stats)))
+        return [each for each in found if each[1]], len(looks) - len(list(given))
+
+    def test_when(self):
+        """In the third look in a row, in each 16th step, above the limit, at a signal that is not a tenth of another
+        one: then nobody looks any more."""
+        high, at, small = (STARVES_FROM + 1, 1.0), (STARVES_FROM, 1.0), (STARVES_FROM + 1, 0.099)
+        words = (f"threelc: what answers leave for later is {STARVES_FROM + 1} times what they are made of, in step "
+                 "{}: the training starves. A pull codec that sends more keeps up, such as 3lc-golomb or natural")
+        for looks, step in (([high] * 5, 48), ([high] * 2, None), ([high, high, at, high, high], None),
+                            ([high, high, at, high, high, high], 96), ([at] * 5, None), ([small] * 3, 48),
+                            ([high, small, small, small], None), ([(STARVES_FROM + 1, 0.101), high, high, high], 48),
+                            ([(1.0, 10.0), high, high, high], 64), ([(1.0, 10.1), high, high, high], None)):
+            found, looked = self.looked(*looks)
+            self.assertEqual(found, [(step, words.format(step))] if step else [], looks)
+            self.assertEqual(looked, step // 16 if step else len(looks))
 
     def test_one_rank_warns(self):
         for warning, rank, count in (("it starves", 0, 1), ("it starves", 1, 0), ("it starves", 2, 0), (None, 0, 0)):

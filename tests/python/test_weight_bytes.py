@@ -11,6 +11,9 @@ import threelc
 import threelc.torch
 import torch
 from test_weight_sync import bits, flattened
+from threelc import _bundles, delta
+from threelc.torch._common import older_weights
+from threelc.torch._common.sharing import Place
 
 WeightSync = threelc.torch.WeightSync
 
@@ -82,6 +85,100 @@ class OlderMessages(AnyBytes, unittest.TestCase):
                 self.refused(self.with_head(head), (threelc.CorruptError, ValueError))
             where[key] = kept
         self.assertEqual(head, self.head())
+
+    def test_what_is_wrong(self):
+        """The whole sentence about each entry of the head, and each frame; which messages are right."""
+        frame = delta.compress(None, torch.ones(6))
+        based = delta.compress(torch.zeros(6), torch.ones(6))
+        same = delta.compress(torch.ones(6), torch.ones(6))
+        root = {"name": "a", "shape": [2, 3], "dtype": "f32"}
+        view = {"name": "b", "shape": [3], "dtype": "f32", "in": "a", "root_strides": [3, 1], "strides": [1],
+                "first": 3}
+        whole = {"name": "b", "shape": [2, 3], "dtype": "f32", "in": "a"}
+
+        def read(*tensors, frames=(frame,), **head):
+            return older_weights.read(older_messages.sealed({
+                "format": 3, "trainer": 32 * "a", "sequence": 1, "tensors": list(tensors), **head}, list(frames)))
+
+        for tensors, names in (([root], "a"), ([root, view], "ab"), ([view, root], "ba"), ([root, whole], "ab"),
+                               ([{**root, "name": "_orig_mod.a"}, {**view, "in": "_orig_mod.a"}], "ab")):
+            found = read(*tensors, sequence=2**64 - 1)
+            self.assertEqual([*found.entries], [*names])
+            self.assertEqual((found.trainer, found.sequence, found.full, found.floats_only),
+                             (16 * b"\xaa", 2**64 - 1, True, False))
+            one = found.entries["a"]
+            self.assertEqual((one.shape, one.dtype, one.place, one.has_base, one.unchanged, bytes(one.frame())),
+                             ([2, 3], "f32", Place("a"), False, False, frame))
+            self.assertEqual(one.result_digest, delta.digest(torch.ones(6)))
+            if len(names) > 1:
+                other = found.entries["b"]
+                self.assertEqual((other.shape, other.frame, other.has_base, other.unchanged, other.result_digest),
+                                 ([3] if "first" in tensors[names.index("b")] else [2, 3], None, False, False, None))
+                self.assertEqual(other.place, Place("a", (3, 1), (1,), 3) if len(other.shape) == 1 else Place("a"))
+        self.assertEqual(read(frames=()).entries, {})
+        self.assertTrue(read(root, format=2).floats_only)
+        for given, unchanged in (based, False), (same, True):
+            found = read(root, {**root, "name": "b"}, frames=(frame, given))
+            self.assertEqual((found.full, found.entries["b"].has_base, found.entries["b"].unchanged),
+                             (False, True, unchanged))
+        nibbles = torch.zeros(4, dtype=torch.uint8)
+        four = delta.compress(None, nibbles, dtype="f4_e2m1")
+        for shape, weights in ([2, 2], [2, 4]), ([4], [8]):
+            entry = {"name": "n", "shape": shape, "dtype": "float4_e2m1fn_x2"}
+            self.assertEqual(read(entry, frames=(four,)).entries["n"].shape, weights)
+
+        format_, place = "the message has format {}, not 3 or 2", "b has no place"
+        for tensors, head, sentence in (
+                ([root], {"format": 1}, format_.format(1)), ([root], {"format": 4}, format_.format(4)),
+                ([root], {"format": True}, "it has no format"), ([root], {"format": None}, "it has no format"),
+                ([root], {"sequence": 0}, "it has no number"), ([root], {"sequence": 2**64}, "it has no number"),
+                ([root], {"sequence": True}, "it has no number"), ([root], {"sequence": 1.0}, "it has no number"),
+                ([root], {"tensors": {}}, "it has no tensors"), ([root, 3], {}, "it has no tensors"),
+                ([root], {"trainer": 30 * "a"}, "it has no trainer"),
+                ([root], {"trainer": 34 * "a"}, "it has no trainer"), ([root], {"trainer": None}, "it has no trainer"),
+                ([root], {"trainer": 32 * "x"}, "it has no trainer"),
+                ([{**root, "name": 3}], {}, "a tensor has no name"),
+                ([root, root], {}, "two tensors have the name a"),
+                ([root, {**root, "name": "_orig_mod.a"}], {}, "two tensors have the name a"),
+                ([{**root, "shape": [2, -3]}], {}, "a has no shape and dtype"),
+                ([{**root, "shape": [2, True]}], {}, "a has no shape and dtype"),
+                ([{**root, "shape": "23"}], {}, "a has no shape and dtype"),
+                ([{**root, "dtype": "f33"}], {}, "a has no shape and dtype"),
+                ([{**root, "dtype": None}], {}, "a has no shape and dtype"),
+                ([], {}, "it has more frames than tensors"),
+                ([root, {**root, "name": "b"}], {}, "there is no frame of b"),
+                ([{**root, "shape": [2, 2]}], {}, "a is of 6 weights of f32"),
+                ([{**root, "shape": [7]}], {}, "a is of 6 weights of f32"),
+                ([{**root, "dtype": "f16"}], {}, "a is of 6 weights of f32"),
+                ([root, {**whole, "in": 3}], {}, "b is in no tensor"),
+                ([root, {**whole, "in": "c"}], {}, "b is in no tensor"),
+                ([root, {**whole, "dtype": "f16"}], {}, "b is no part of a"),
+                ([root, {**whole, "dtype": "int8"}], {}, "b is no part of a"),
+                ([root, whole, {**whole, "name": "c", "in": "b"}], {}, "c is no part of b"),
+                ([root, {**whole, "shape": [3, 2]}], {}, "b is no part of a"),
+                ([root, {**view, "first": -1}], {}, place), ([root, {**view, "first": None}], {}, place),
+                ([root, {**view, "strides": [-1]}], {}, place), ([root, {**view, "strides": None}], {}, place),
+                ([root, {**view, "root_strides": 3}], {}, place),
+                ([root, {**view, "first": 4}], {}, "b is no part of a"),
+                ([root, {**view, "strides": [2]}], {}, "b is no part of a"),
+                ([root, {**view, "strides": [1, 1]}], {}, "b is no part of a"),
+                ([root, {**view, "root_strides": [1]}], {}, "b is no part of a"),
+                ([root, {**view, "root_strides": [1, 1]}], {}, "b is no part of a"),
+                ([root, {**view, "shape": [0], "strides": [2**70]}], {}, "b is no part of a")):
+            with self.assertRaises(threelc.CorruptError) as caught:
+                read(*tensors, **head)
+            error = caught.exception
+            if sentence.startswith(("the message", "a is of")):
+                self.assertEqual(str(error), sentence)
+            else:
+                self.assertEqual(str(error), f"this is not a message of WeightSync: {sentence}")
+            status = threelc.Status.VERSION if "has format" in sentence else threelc.Status.CORRUPT
+            self.assertEqual(error.status, status)
+        altered = "this is not a message of WeightSync, or it was altered"
+        for parts in [], [b""], [bytes(4)], [b"\0\0\0\1{}"]:
+            with self.assertRaises(threelc.CorruptError) as caught:
+                older_weights.read(_bundles.pack(parts))
+            self.assertEqual((str(caught.exception), caught.exception.status), (altered, threelc.Status.CORRUPT))
 
     def test_more_and_fewer(self):
         head = self.head()

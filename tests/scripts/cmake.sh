@@ -4,6 +4,7 @@
 # add_subdirectory, shared or static, whole or reduced, or installed, and its program prints what the example says.
 # find_package refuses the component mpi where it was not built.
 # cmake.sh SOURCE_ROOT BUILD_ROOT WHOLE: tests/api/reduced.c with the whole library
+# With TLC_TEST_QUICK=1 nothing is optimised.
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1 build=$2 whole=$3
@@ -12,6 +13,8 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 mkdir fetch subdirectory installed
+type=Release
+[[ ! ${TLC_TEST_QUICK-} ]] || type=Debug
 sed 's/3lc-golomb/3lc/' "$root/tests/examples/context.c" >reduced.c
 
 # project FOLDER LINE...: a program that takes the library by these lines
@@ -26,7 +29,7 @@ builds() {
   local folder=$1 source=$2
   shift 2
   rm -rf "$folder/build"
-  cmake -S "$folder" -B "$folder/build" -DCMAKE_BUILD_TYPE=Release -DSOURCE="$source" "$@" >log 2>&1 &&
+  cmake -S "$folder" -B "$folder/build" -DCMAKE_BUILD_TYPE=$type -DSOURCE="$source" "$@" >log 2>&1 &&
     cmake --build "$folder/build" -j "$(nproc)" >>log 2>&1 || { cat log; exit 1; }
   ! grep -i 'warning' log || exit 1
 }

@@ -5,12 +5,13 @@
 # - the library refuses to work, and tlc_status_string says why,
 # - the machine code is the same, or all golden vectors pass, and the kernels of all ISAs make the same bits.
 # float-flags.sh SOURCE_ROOT [COMPILER...]: those that are given, else $CC, gcc and clang
-# With TLC_TEST_QUICK=1 only flags that users give, and at -O1.
+# With TLC_TEST_QUICK=1 the first compiler alone, only flags that users give, and at -O1.
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1
 shift
 (($#)) || set -- "${CC:-cc}" gcc clang
+[[ ! ${TLC_TEST_QUICK-} ]] || set -- "$1"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"

@@ -4,6 +4,7 @@
 # small programs: of gcc on x86-64 none is larger than the table here says, which may only shrink. With each codec alone
 # the one file makes the frames of the whole library.
 # reduced.sh SOURCE_ROOT WHOLE FILE: WHOLE is tests/api/reduced.c with the whole library
+# With TLC_TEST_QUICK=1 without the size of all codecs, and every third codec alone.
 set -euo pipefail
 [[ ${1-} != -h && ${1-} != --help ]] || { sed -n '3,/^[^#]/s/^#\( \|$\)//p' "$0"; exit; }
 root=$1 whole=$2 file=$3
@@ -15,6 +16,7 @@ sed 's/3lc-golomb/3lc/' "$root/tests/examples/context.c" >small.c
 
 # what | most bytes of code, constants and tables | options
 while IFS='|' read -r what most options; do
+  [[ ! ${TLC_TEST_QUICK-} || $what != 'all codecs' ]] || continue
   read -ra options <<<"$options"
   rm -rf build
   meson setup build "$root" --default-library=static --buildtype=minsize -Dcpuid=builtin -Dxxhash=bundled \
@@ -50,7 +52,6 @@ alone() {
 }
 export -f alone
 export root whole file
-# TLC_TEST_QUICK: every third
 awk -v quick="${TLC_TEST_QUICK-}" '!quick || NR % 3 == 1' <<'END' | tr '\n' '\0' |
 'TLC_WITH_STOCHASTIC_TERNARY | TLC_WITH_QUARTIC' stochastic-ternary+quartic
 'TLC_WITH_STOCHASTIC_TERNARY | TLC_WITH_GOLOMB' stochastic-ternary+golomb

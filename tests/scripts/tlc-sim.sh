@@ -186,9 +186,10 @@ for way in 'h100 3350e9 25e9' 'rtx4090:50GB/s 1008e9 50e9'; do
   accepts --shapes medium.txt -c ternary+quartic --kind all-reduce --link 1Gbit --rounds 1 --format json \
     --device "${way%% *}"
   read -r memory bus <<<"${way#* }"
-  # 4 tensors of 36,864 values as quartic bytes, and 4 of 64 as floats
+  # 4 tensors of 36,864 values as quartic bytes, and 4 of 64 as floats. Of the 4 ranks each owns one tensor: 4 pushes of
+  # it come, and an answer goes
   awk -v got="$(grep -oE '"device_ms": [0-9.]*' out | head -1)" "BEGIN {split(got, g, \": \"); m = 147456; q = 4 * 7373
-    want = 1e3 * ((24 * m + 2 * q) / $memory + 2 * (q + 1024) / $bus)
+    want = 1e3 * ((24 * m + 2 * q + 24 * m / 4 + 5 * q / 4) / $memory + (2 * (q + 1024) + 5 * q / 4) / $bus)
     exit !(g[2] > want * 0.999999 && g[2] < want * 1.000001)}" ||
     bad "$way: $(grep -oE '"device_ms": [0-9.]*' out)"
 done
@@ -223,6 +224,23 @@ def stages(codec, sent, memory):
         return memory == 3 * QUARTIC
     rest = memory - 17 * QUARTIC - sent
     return rest % 16 == 0 and 0 < rest / 16 <= 4 * sent
+# what comes for each tensor that rank 0 owns, if all three have as much: bytes of each push, and what is read of it
+ADDED = {'3lc': (None, 2 * QUARTIC / 4), '3lc-golomb': (None, 2 * QUARTIC / 4), 'ternary+quartic': (QUARTIC / 4, 0)}
+
+def is_reduced(codec, p):
+    """Whether pushes are added, and the means quantized: of one tensor, or up to all four."""
+    came, read = ADDED[codec]
+    coded = {'3lc': 3, '3lc-golomb': 17, 'ternary+quartic': 0}[codec] * QUARTIC / 4
+    each, twice = 24 * LARGE / 4 + 3 * read + coded, {'3lc': 3, '3lc-golomb': 5}.get(codec, 1)
+    rest = p['memory'] - twice * p['to_device'] - p['to_host']
+    if codec == '3lc-golomb': # codes are copied, too; for each symbol that is not 0 a push moves 8 bytes, a mean 16
+        rest -= p['to_host']
+    owned = int(rest // each) if came is None else p['to_device'] / 3 / came
+    left = rest - owned * each
+    codes = 4 * (p['to_device'] + 2 * p['to_host']) if codec == '3lc-golomb' else 0
+    return 1 <= owned <= 4 and 0 < p['to_host'] <= owned * QUARTIC / 4 and \
+        0 < p['to_device'] <= 3 * owned * QUARTIC / 4 and left % 8 == 0 and (left > 0) == (codes > 0) and \
+        left <= 8 * codes
 host, device, replayed = map(rows, ('host', 'device', 'replayed'))
 for key, row in replayed.items(): # real objects, which come and go
     moved = [[p['device']['to_host'] for p in rows[key]['phases']] for rows in (device, replayed)]
@@ -234,7 +252,9 @@ for (codec, kind), row in device.items():
         assert row[key] == before[key], (key, row)
     phases = [p['device'] for p in row['phases']]
     push, pull = phases[0], phases[-1]
-    assert all(p == {'memory': 0, 'to_host': 0, 'to_device': 0} for p in phases[1:-1]), phases
+    reduce = phases[1] if kind == 'all-reduce' and codec in ADDED else None
+    assert not reduce or is_reduced(codec, reduce), (codec, reduce)
+    assert reduce or all(p == {'memory': 0, 'to_host': 0, 'to_device': 0} for p in phases[1:-1]), phases
     sent, sweeps = PUSH.get(codec, (VALUES, 0))
     shrunk = codec in ('3lc', '3lc-golomb')
     if sent is None: # a payload, or 8 bytes of each value that is sent

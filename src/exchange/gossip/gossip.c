@@ -282,7 +282,7 @@ tlc_status tlc_gossip_push(tlc_gossip *g, const float *const *moved, tlc_message
         finding.role = TLC_ROLE_NODE;
         finding.rank = g->setup.rank;
         finding.tensor = bad;
-        tlc_pushing_forget(&g->push);
+        tlc_sender_forget_given(&g->push.sender);
         head.failed = !tlc_gossip_is_ecd(g) || move_ecd(g, NULL) != TLC_ALL;
         g->stats.failed++;
     }
@@ -307,7 +307,7 @@ tlc_status tlc_gossip_push_frames(tlc_gossip *g, const float *const *moved, cons
     if (status)
         return status;
     status = tlc_gossip_push(g, moved, to_all);
-    tlc_pushing_forget(&g->push);
+    tlc_sender_forget_given(&g->push.sender);
     return status;
 }
 

@@ -95,13 +95,13 @@ void tlc_allreduce_destroy(tlc_allreduce *a)
 
 /* ---- reports ----------------------------------------------------------------------------------------------------- */
 
-static tlc_status tell(tlc_allreduce *a, tlc_status status, const tlc_finding *finding)
+tlc_status tlc_allreduce_tell(tlc_allreduce *a, tlc_status status, const tlc_finding *finding)
 {
     tlc_report_set(&a->report, a->step, status, finding);
     return status;
 }
 
-static void tell_taken(tlc_allreduce *a, const uint8_t *taken)
+void tlc_allreduce_tell_taken(tlc_allreduce *a, const uint8_t *taken)
 {
     memcpy(a->report.taken, taken, TLC_BITMAP(a->setup.cfg.workers));
     a->report.has_taken = 1;
@@ -131,7 +131,7 @@ static tlc_status push(tlc_allreduce *a, const void *const *grads, double weight
     }
     a->masks = 0;
     a->state = TLC_ALLREDUCE_PUSHED;
-    return tell(a, TLC_OK, &a->push.finding);
+    return tlc_allreduce_tell(a, TLC_OK, &a->push.finding);
 }
 
 tlc_status tlc_allreduce_push(tlc_allreduce *a, const void *const *grads, double weight, tlc_message *to)
@@ -150,16 +150,14 @@ tlc_status tlc_allreduce_push_frames(tlc_allreduce *a, const void *const *grads,
     if (status)
         return status;
     status = push(a, grads, weight, to);
-    tlc_pushing_forget(&a->push);
+    tlc_sender_forget_given(&a->push.sender);
     return status;
 }
 
-/* ---- reduce ------------------------------------------------------------------------------------------------------ */
+/* ---- pushes that came -------------------------------------------------------------------------------------------- */
 
-/* Reads the pushes of all ranks into a round. *finding: the failure of the lowest rank: its message is at fault, or
- * says that the rank failed. *bad: that of the first message at fault. */
-static void read_pushes(tlc_allreduce *a, tlc_round *round, const tlc_message *from, tlc_finding *finding,
-                        tlc_finding *bad)
+void tlc_allreduce_read_pushes(tlc_allreduce *a, tlc_round *round, const tlc_message *from, tlc_finding *finding,
+                               tlc_finding *bad)
 {
     tlc_round_clear(round);
     *finding = *bad = tlc_finding_of(TLC_REASON_NONE);
@@ -178,8 +176,7 @@ static void read_pushes(tlc_allreduce *a, tlc_round *round, const tlc_message *f
     }
 }
 
-/* What others sent. */
-static uint64_t received(const tlc_allreduce *a, const tlc_message *from)
+uint64_t tlc_allreduce_received(const tlc_allreduce *a, const tlc_message *from)
 {
     uint64_t bytes = 0;
 
@@ -187,105 +184,6 @@ static uint64_t received(const tlc_allreduce *a, const tlc_message *from)
         if (i != a->setup.rank && (a->state == TLC_ALLREDUCE_PUSHED || tlc_allreduce_owns(a, i)))
             bytes += from[i].len;
     return bytes;
-}
-
-/* What this owner found, and who was taken. A rank that owns nothing finds nothing. */
-static tlc_status tell_owner(tlc_allreduce *a, tlc_status status)
-{
-    const tlc_finding none = tlc_finding_of(TLC_REASON_NONE);
-    const int is_owner = tlc_allreduce_owns(a, a->setup.rank);
-
-    (void)tell(a, status, is_owner ? &a->owner.finding : &none);
-    if (is_owner && !a->owner.failed)
-        tell_taken(a, a->owner.round.bits);
-    return status;
-}
-
-/* May the pushes be averaged now? */
-static tlc_status may_average(const tlc_allreduce *a, const char *gather, const char *early, const char *late)
-{
-    if (tlc_is_gather(a))
-        return tlc_refuse_turn(&a->setup, gather);
-    return a->state == TLC_ALLREDUCE_PUSHED ? TLC_OK
-                                            : tlc_refuse_turn(&a->setup, a->state == TLC_ALLREDUCE_IDLE ? early : late);
-}
-
-static void average(tlc_allreduce *a, const tlc_message *from)
-{
-    tlc_owner *o = &a->owner;
-    tlc_finding finding, bad;
-
-    if (tlc_allreduce_owns(a, a->setup.rank)) {
-        read_pushes(a, &o->round, from, &finding, &bad);
-        if (!finding.cause)
-            tlc_owner_reduce(o, 1);
-        else {
-            o->failed = 1;
-            o->finding = finding;
-        }
-        a->stats.received += received(a, from);
-    }
-    a->state = TLC_ALLREDUCE_AVERAGED;
-}
-
-static tlc_status answer(tlc_allreduce *a, const float *const *delta, tlc_message *to_all)
-{
-    const uint32_t others = a->setup.cfg.workers - 1;
-    tlc_owner *o = &a->owner;
-
-    *to_all = (tlc_message){NULL, 0};
-    if (tlc_allreduce_owns(a, a->setup.rank)) {
-        *to_all = tlc_owner_answer(o, a->step, delta);
-        a->stats.sent += (uint64_t)to_all->len * others;
-        a->stats.float_bytes += o->failed ? 0 : tlc_sender_float_bytes(&o->answer, 0) * others;
-    }
-    a->state = TLC_ALLREDUCE_REDUCED;
-    return tell_owner(a, TLC_OK);
-}
-
-tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *from, tlc_message *to_all)
-{
-    if (!a)
-        return TLC_ERR_PARAM;
-    if (!from || !to_all)
-        return tlc_refuse_null(&a->setup, from ? "to_all" : "from");
-    const tlc_status status = may_average(a, "reduce was called, which gather does not have,",
-                                          "reduce was called before push", "reduce was called again");
-    if (status)
-        return status;
-    average(a, from);
-    return answer(a, NULL, to_all);
-}
-
-tlc_status tlc_allreduce_average(tlc_allreduce *a, const tlc_message *from)
-{
-    if (!a)
-        return TLC_ERR_PARAM;
-    if (!from)
-        return tlc_refuse_null(&a->setup, "from");
-    const tlc_status status = may_average(a, "average was called, which gather does not have,",
-                                          "average was called before push", "average was called again");
-    if (status)
-        return status;
-    average(a, from);
-    return tell_owner(a, tlc_allreduce_owns(a, a->setup.rank) && a->owner.failed ? TLC_ERR_STEP : TLC_OK);
-}
-
-tlc_status tlc_allreduce_answer(tlc_allreduce *a, const float *const *delta, tlc_message *to_all)
-{
-    if (!a)
-        return TLC_ERR_PARAM;
-    if (!to_all)
-        return tlc_refuse_null(&a->setup, "to_all");
-    if (tlc_is_gather(a))
-        return tlc_refuse_turn(&a->setup, "answer was called, which gather does not have,");
-    const tlc_status status = tlc_allreduce_owns(a, a->setup.rank) ? tlc_owner_check(&a->owner, delta) : TLC_OK;
-    if (status)
-        return status;
-    if (a->state != TLC_ALLREDUCE_AVERAGED)
-        return tlc_refuse_turn(&a->setup, a->state == TLC_ALLREDUCE_REDUCED ? "answer was called again"
-                                                                            : "answer was called before average");
-    return answer(a, delta, to_all);
 }
 
 /* ---- pull -------------------------------------------------------------------------------------------------------- */
@@ -306,6 +204,8 @@ static void end_step(tlc_allreduce *a, int failed)
     a->stats.failed += (uint64_t)failed;
     a->masks = !failed;
     a->push.under_way = 0;
+    if (tlc_allreduce_owns(a, a->setup.rank))
+        tlc_sender_forget_given(&a->owner.answer);
     a->state = TLC_ALLREDUCE_IDLE;
 }
 
@@ -322,7 +222,7 @@ static tlc_status fail_step(tlc_allreduce *a, const tlc_finding *finding, uint64
     }
     if (tlc_allreduce_owns(a, a->setup.rank))
         dropped += tlc_sender_return(&a->owner.answer, a->step, 0);
-    (void)tell(a, TLC_ERR_STEP, finding);
+    (void)tlc_allreduce_tell(a, TLC_ERR_STEP, finding);
     a->stats.dropped += dropped;
     a->stats.received += bytes;
     end_step(a, 1);
@@ -334,7 +234,7 @@ static tlc_status pull_gathered(tlc_allreduce *a, const tlc_message *from, void 
     tlc_finding finding, bad;
     tlc_round *r = &a->round;
 
-    read_pushes(a, r, from, &finding, &bad);
+    tlc_allreduce_read_pushes(a, r, from, &finding, &bad);
     tlc_round_start(r);
     for (size_t g = 0; !bad.cause && g < tlc_round_groups(r); g++) {
         tlc_round_next(r);
@@ -344,14 +244,14 @@ static tlc_status pull_gathered(tlc_allreduce *a, const tlc_message *from, void 
         }
     }
     if (bad.cause)
-        return tell(a, bad.cause, &bad);
+        return tlc_allreduce_tell(a, bad.cause, &bad);
     if (finding.cause)
-        return fail_step(a, &finding, received(a, from));
+        return fail_step(a, &finding, tlc_allreduce_received(a, from));
     tlc_receiver_write_mean(&a->in, r, out);
-    (void)tell(a, TLC_OK, &finding);
-    tell_taken(a, r->bits);
+    (void)tlc_allreduce_tell(a, TLC_OK, &finding);
+    tlc_allreduce_tell_taken(a, r->bits);
     remember(a, from);
-    a->stats.received += received(a, from);
+    a->stats.received += tlc_allreduce_received(a, from);
     end_step(a, 0);
     return TLC_OK;
 }
@@ -426,21 +326,21 @@ static tlc_status pull(tlc_allreduce *a, const tlc_message *from, void *const *o
     if (!status && !failed)
         status = compare_taken(a, &taken, &finding);
     if (status)
-        return tell(a, status, &finding);
+        return tlc_allreduce_tell(a, status, &finding);
     a->state = TLC_ALLREDUCE_REDUCED; /* that of a rank that owns nothing may be another */
     if (failed)
-        return fail_step(a, &finding, received(a, from));
+        return fail_step(a, &finding, tlc_allreduce_received(a, from));
     for (uint32_t i = 0; i < a->setup.owners; i++)
         if (tlc_allreduce_owns(a, i)) {
             const size_t opened = tlc_receiver_write(&a->in, i, out, frames);
             if (frames)
                 frames += opened;
         }
-    (void)tell(a, TLC_OK, &finding);
+    (void)tlc_allreduce_tell(a, TLC_OK, &finding);
     if (taken)
-        tell_taken(a, taken);
+        tlc_allreduce_tell_taken(a, taken);
     remember(a, from);
-    a->stats.received += received(a, from);
+    a->stats.received += tlc_allreduce_received(a, from);
     end_step(a, 0);
     return TLC_OK;
 }
@@ -485,7 +385,7 @@ tlc_status tlc_allreduce_cancel(tlc_allreduce *a)
         a->stats.dropped += tlc_sender_return(&a->push.sender, a->step, i);
     if (tlc_allreduce_owns(a, a->setup.rank) && a->state == TLC_ALLREDUCE_REDUCED)
         tlc_sender_undo(&a->owner.answer, a->step);
-    (void)tell(a, TLC_OK, &finding);
+    (void)tlc_allreduce_tell(a, TLC_OK, &finding);
     end_step(a, 1);
     return TLC_OK;
 }

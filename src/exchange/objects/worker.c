@@ -124,7 +124,7 @@ tlc_status tlc_worker_push_frames(tlc_worker *w, const void *const *grads, const
     if (status)
         return status;
     status = push(w, grads, weight, to);
-    tlc_pushing_forget(&w->push);
+    tlc_sender_forget_given(&w->push.sender);
     return status;
 }
 

@@ -101,9 +101,61 @@ void tlc_owner_free(tlc_owner *o)
     tlc_sender_free(&o->answer);
 }
 
+/* ---- frames of the caller ---------------------------------------------------------------------------------------- */
+
+/* The part of the round's group, as the answer counts them. TLC_ALL: it shares a frame, in pushes or in answers. */
+static size_t open_part(const tlc_owner *o)
+{
+    const tlc_ownership_group *group = tlc_round_group(&o->round);
+    const size_t p = o->x->ownership.grouping[TLC_PUSH].order[group->begin] - o->answer.first_part;
+
+    return group->shared || tlc_sender_group(&o->answer, o->answer.group_of[p])->shared ? TLC_ALL : p;
+}
+
+/* Did the caller make the answer to the round's group? */
+static int is_given(const tlc_owner *o)
+{
+    const size_t p = open_part(o);
+    return p != TLC_ALL && tlc_sender_given(&o->answer, o->answer.group_of[p]);
+}
+
+tlc_status tlc_owner_frames(tlc_owner *o, tlc_message *frames, float *factors, tlc_finding *finding)
+{
+    const uint32_t workers = o->x->cfg.workers;
+    tlc_round *r = &o->round;
+    tlc_status status = TLC_OK;
+
+    for (size_t i = 0; i < o->answer.part_count * workers; i++) {
+        frames[i] = (tlc_message){NULL, 0};
+        factors[i] = 0;
+    }
+    tlc_round_start(r);
+    for (size_t g = 0; !status && g < tlc_round_groups(r); g++) {
+        tlc_round_next(r);
+        status = tlc_round_check(r, finding);
+        const size_t p = open_part(o);
+        for (size_t i = 0; !status && p != TLC_ALL && i < r->count; i++) {
+            frames[p * workers + r->from[i]] = r->frame[i];
+            factors[p * workers + r->from[i]] = r->factor[i];
+        }
+    }
+    return status;
+}
+
+tlc_status tlc_owner_give(tlc_owner *o, const tlc_message *frames)
+{
+    tlc_sender *s = &o->answer;
+    tlc_status status = TLC_OK;
+
+    for (size_t p = 0; !status && p < s->part_count; p++)
+        if (!tlc_sender_group(s, s->group_of[p])->shared)
+            status = tlc_sender_give(s, s->group_of[p], p, frames[p]);
+    return status;
+}
+
 /* ---- reduce ------------------------------------------------------------------------------------------------------ */
 
-/* Decodes and adds all groups. Stops at a bad frame. */
+/* Decodes and adds all groups whose answers the caller did not make. Stops at a bad frame. */
 static tlc_status add_groups(tlc_owner *o, tlc_finding *finding)
 {
     tlc_status status = TLC_OK;
@@ -112,9 +164,11 @@ static tlc_status add_groups(tlc_owner *o, tlc_finding *finding)
     tlc_round_start(&o->round);
     for (size_t g = 0; !status && g < tlc_round_groups(&o->round); g++) {
         tlc_round_next(&o->round);
-        status = tlc_round_check(&o->round, finding);
-        if (!status)
-            tlc_round_add(&o->round, at);
+        if (!is_given(o)) {
+            status = tlc_round_check(&o->round, finding);
+            if (!status)
+                tlc_round_add(&o->round, at);
+        }
         at += tlc_round_group(&o->round)->n;
     }
     return status;

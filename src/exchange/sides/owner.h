@@ -22,8 +22,16 @@ typedef struct tlc_owner {
 tlc_status tlc_owner_init(tlc_owner *o, tlc_setup *x, uint32_t owner);
 void tlc_owner_free(tlc_owner *o);
 
-/* Averages the pushes in o->round. A push with a bad frame leaves the round, or fails the step if all_or_nothing. The
- * first fault is in o->finding. */
+/* Checks the frames of pushes in o->round. frames[p * workers + w]: that of worker w for part p, with its factor; len
+ * 0: there is none, or the part shares a frame. On failure *finding tells whose is bad. */
+tlc_status tlc_owner_frames(tlc_owner *o, tlc_message *frames, float *factors, tlc_finding *finding);
+
+/* Keeps the frames of answers for these parts; len 0: the library makes it. Those of parts that share a frame are not
+ * looked at. TLC_ERR_PARAM: one is not a frame of its part; none is kept. */
+tlc_status tlc_owner_give(tlc_owner *o, const tlc_message *frames);
+
+/* Averages the pushes in o->round. Those of parts whose answers were given are not looked at. A push with a bad frame
+ * leaves the round, or fails the step if all_or_nothing. The first fault is in o->finding. */
 void tlc_owner_reduce(tlc_owner *o, int all_or_nothing);
 
 /* Does every part have a delta? TLC_ERR_PARAM: one does not. */

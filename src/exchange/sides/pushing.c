@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: MIT */
 #include "pushing.h"
-#include "../../frames/decode.h"
 #include "../../common/structs.h"
 #include "../../api/context.h"
 #include "../../values/dtype.h"
@@ -14,7 +13,6 @@ tlc_status tlc_pushing_init(tlc_pushing *p, tlc_setup *x, uint32_t messages, uin
     tlc_status status = tlc_sender_init(s, x, TLC_PUSH, 0, messages, slots);
     if (status)
         return status;
-    s->given = tlc_memory_take(&x->memory, s->group_count, sizeof *s->given);
     p->open = tlc_memory_take(&x->memory, s->group_count, sizeof *p->open);
     for (size_t g = 0; !x->memory.status && g < s->group_count; g++)
         if (s->ctx[g] && !tlc_sender_group(s, g)->shared)
@@ -43,44 +41,13 @@ tlc_status tlc_pushing_part(const tlc_pushing *p, size_t i, tlc_part *part)
     return TLC_OK;
 }
 
-/* Is it what the context would make: whole, and of its codec? */
-static int fits(const tlc_ctx *ctx, tlc_message message)
-{
-    uint8_t ids[2], wanted[2];
-    tlc_frame f;
-
-    if (!message.data || message.len > ctx->bound || tlc_frame_read(&f, message.data, message.len, &ctx->n, 1) ||
-        !tlc_decode_check(ctx->kernels, &f))
-        return 0;
-    tlc_codec_ids(&f.codec, 0, ids);
-    tlc_codec_ids(&ctx->codec, 0, wanted);
-    return ids[0] == wanted[0] && ids[1] == wanted[1] && f.codec.block == ctx->codec.block && f.dtype == ctx->dtype &&
-           f.checksum == ctx->checksum;
-}
-
 tlc_status tlc_pushing_give(tlc_pushing *p, const tlc_message *frames)
 {
-    tlc_sender *s = &p->sender;
+    tlc_status status = TLC_OK;
 
-    for (size_t i = 0; i < p->open_count; i++) {
-        const size_t g = p->open[i];
-        if (frames[i].len && !fits(s->ctx[g], frames[i])) {
-            tlc_pushing_forget(p);
-            return tlc_refuse(s->x, TLC_ERR_PARAM, tlc_group_part(s, tlc_sender_group(s, g), 0)->tensor,
-                              "frame %zu is not a whole frame of %zu values with the codec \"%.63s\"", i, s->ctx[g]->n,
-                              s->ctx[g]->codec_text);
-        }
-        s->given[g] = frames[i];
-    }
-    return TLC_OK;
-}
-
-void tlc_pushing_forget(tlc_pushing *p)
-{
-    const tlc_sender *s = &p->sender;
-
-    for (size_t g = 0; g < s->group_count; g++)
-        s->given[g] = (tlc_message){NULL, 0};
+    for (size_t i = 0; !status && i < p->open_count; i++)
+        status = tlc_sender_give(&p->sender, p->open[i], i, frames[i]);
+    return status;
 }
 
 /* ---- push -------------------------------------------------------------------------------------------------------- */

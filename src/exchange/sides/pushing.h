@@ -26,9 +26,6 @@ tlc_status tlc_pushing_part(const tlc_pushing *p, size_t i, tlc_part *part);
  * its part; none is kept. */
 tlc_status tlc_pushing_give(tlc_pushing *p, const tlc_message *frames);
 
-/* Forgets them. */
-void tlc_pushing_forget(tlc_pushing *p);
-
 /* Are the arguments of a push valid? If not, it is refused. Tensors whose frames were given need no gradient. */
 tlc_status tlc_pushing_check(const tlc_pushing *p, const void *const *grads, double weight, const tlc_message *to);
 

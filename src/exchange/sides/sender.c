@@ -107,6 +107,7 @@ tlc_status tlc_sender_init(tlc_sender *s, tlc_setup *x, tlc_direction direction,
     s->source = tlc_memory_take(m, s->part_count, sizeof *s->source);
     s->group_of = tlc_memory_take(m, s->part_count, sizeof *s->group_of);
     s->ctx = tlc_memory_take(m, s->group_count, sizeof(tlc_ctx *));
+    s->given = tlc_memory_take(m, s->group_count, sizeof *s->given);
     s->residual = tlc_memory_take(m, s->part_count, sizeof *s->residual);
     s->together = tlc_memory_take(m, s->group_count, sizeof *s->together);
     s->gathered = tlc_memory_take(m, grouping->shared_n, tlc_dtype_size(s->dtype));

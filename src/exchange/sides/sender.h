@@ -31,7 +31,8 @@ typedef struct tlc_sender {
     size_t first_group, group_count;
     tlc_frame_maker *make; /* or NULL */
     void *make_arg;
-    tlc_message *given;  /* pushes, by group: a frame that the caller made, during a push; len 0: none */
+    tlc_message *given;  /* by group: a frame that the caller made; len 0: none. Their bytes are there during the call
+                            only */
     const void **source; /* by part: the values to send */
     size_t *group_of;    /* by part */
     tlc_ctx **ctx;       /* by group; NULL: its tensors are those of another worker */
@@ -81,8 +82,15 @@ static inline const tlc_ownership_part *tlc_group_part(const tlc_sender *s, cons
 /* Did the caller make the frame of this group? */
 static inline int tlc_sender_given(const tlc_sender *s, size_t g)
 {
-    return s->given && s->given[g].len;
+    return s->given[g].len != 0;
 }
+
+/* Takes frame i of those that the caller made, for group g; len 0: the group is compressed. TLC_ERR_PARAM: it is not
+ * a frame of the group. Then none is kept. */
+tlc_status tlc_sender_give(tlc_sender *s, size_t g, size_t i, tlc_message frame);
+
+/* Forgets them. */
+void tlc_sender_forget_given(tlc_sender *s);
 
 /* The parts of a tensor that a sender has, by their first value. */
 typedef struct tlc_parts {

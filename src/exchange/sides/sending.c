@@ -3,7 +3,9 @@
  * A sender makes messages.
  */
 #include "../../api/context.h"
+#include "../../frames/decode.h"
 #include "../../values/input.h"
+#include "../plan/refusal.h"
 #include "sender.h"
 
 /* The part of a group that could not be sent: the first one whose residual + values are not finite, or not in the dtype
@@ -31,6 +33,39 @@ static void forget_undefined(tlc_ctx *ctx)
         tlc_reset(ctx);
 }
 
+/* Is it what the context would make: whole, and of its codec? */
+static int fits(const tlc_ctx *ctx, tlc_message message)
+{
+    uint8_t ids[2], wanted[2];
+    tlc_frame f;
+
+    if (!message.data || message.len > ctx->bound || tlc_frame_read(&f, message.data, message.len, &ctx->n, 1) ||
+        !tlc_decode_check(ctx->kernels, &f))
+        return 0;
+    tlc_codec_ids(&f.codec, 0, ids);
+    tlc_codec_ids(&ctx->codec, 0, wanted);
+    return ids[0] == wanted[0] && ids[1] == wanted[1] && f.codec.block == ctx->codec.block && f.dtype == ctx->dtype &&
+           f.checksum == ctx->checksum;
+}
+
+tlc_status tlc_sender_give(tlc_sender *s, size_t g, size_t i, tlc_message frame)
+{
+    if (frame.len && !fits(s->ctx[g], frame)) {
+        tlc_sender_forget_given(s);
+        return tlc_refuse(s->x, TLC_ERR_PARAM, tlc_group_part(s, tlc_sender_group(s, g), 0)->tensor,
+                          "frame %zu is not a whole frame of %zu values with the codec \"%.63s\"", i, s->ctx[g]->n,
+                          s->ctx[g]->codec_text);
+    }
+    s->given[g] = frame;
+    return TLC_OK;
+}
+
+void tlc_sender_forget_given(tlc_sender *s)
+{
+    for (size_t g = 0; g < s->group_count; g++)
+        s->given[g] = (tlc_message){NULL, 0};
+}
+
 static void add_norms(tlc_sender *s, size_t g, uint64_t step, const void *values)
 {
     const tlc_input in = {s->x->k, s->dtype, values, s->together[g]};
@@ -54,12 +89,11 @@ static tlc_status encode_group(tlc_sender *s, size_t g, uint64_t step, void *dst
     if (!ctx)
         return TLC_OK;
     ctx->step = step;
-    if (s->make)
-        *written = s->make(s->make_arg, g, dst, cap);
-    else if (tlc_sender_given(s, g)) {
+    if (tlc_sender_given(s, g)) {
         *written = s->given[g].len;
         memcpy(dst, s->given[g].data, *written);
-    }
+    } else if (s->make)
+        *written = s->make(s->make_arg, g, dst, cap);
     if (*written)
         return TLC_OK;
     tlc_residual_fetch(s, g);

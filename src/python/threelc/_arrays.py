@@ -42,6 +42,8 @@ _HINT = '; if these are the bits of bfloat16, say so: dtype="bf16"'
 
 
 def _name(dtype: DTypeLike) -> str:
+    if isinstance(dtype, DType):
+        return dtype.name.lower()
     return dtype if isinstance(dtype, str) else getattr(dtype, "__name__", None) or str(dtype)
 
 
@@ -83,7 +85,7 @@ _GET_BUFFER.argtypes = [py_object, POINTER(_Buffer), c_int]
 _RELEASE_BUFFER = ctypes.pythonapi.PyBuffer_Release
 _RELEASE_BUFFER.argtypes = [POINTER(_Buffer)]
 _RELEASE_BUFFER.restype = None
-_FORMAT, _C_CONTIGUOUS = 0x4, 0x38
+_SIMPLE = 0
 
 
 class _DLTensor(Structure):  # the head of a DLManagedTensor
@@ -184,7 +186,7 @@ def is_written(tensor: Any, what: str) -> None:
         tensor.detach().view(-1)[:0].zero_()  # shares the counter
 
 
-_NOTHING = ctypes.create_string_buffer(8)
+_NOTHING = c_uint64()
 
 
 class View:
@@ -232,8 +234,8 @@ class View:
             raise ValueError(f"{self.what} is not contiguous; give a contiguous copy")
         buffer = _Buffer()
         try:
-            _GET_BUFFER(memory, buffer, _FORMAT | _C_CONTIGUOUS)
-            self.address = buffer.buf or 0
+            _GET_BUFFER(memory, buffer, _SIMPLE)
+            self.address = buffer.buf
         finally:
             _RELEASE_BUFFER(buffer)
         self._keep = memory  # which holds the buffer. It needs no __del__, in which a signal's exception would be lost
@@ -266,9 +268,10 @@ class View:
         if count and not tensor.data:
             raise ValueError(f"{what} has no memory for its {count} values")
         bytes_each = tensor.bits * tensor.lanes // 8
-        self.kind = f"{_DL_KINDS.get(tensor.code, '?')}{bytes_each}"
+        self.kind = f"vectors of {tensor.lanes}" if tensor.lanes != 1 else \
+            f"{_DL_KINDS.get(tensor.code, '?')}{bytes_each}"
         self.size = count * bytes_each
-        self.address = (tensor.data or 0) + tensor.byte_offset
+        self.address = tensor.data + tensor.byte_offset if count else None
         self._keep = capsule  # frees the tensor with itself, as nobody consumed it
 
     def use_again(self, writable: bool) -> None:

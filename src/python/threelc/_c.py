@@ -414,6 +414,8 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_server_taken": (_status, _object, c_uint32, POINTER(c_uint64)),
     "tlc_server_set_codec": (_status, _object, c_size_t, c_char_p),
     "tlc_allreduce_reduce": (_status, _object, _message, _message),
+    "tlc_allreduce_owned_frames": (_status, _object, _message, _message, c_void_p),
+    "tlc_allreduce_reduce_frames": (_status, _object, _message, _message, _message),
     "tlc_allreduce_average": (_status, _object, _message),
     "tlc_allreduce_answer": (_status, _object, _lists, _message),
     "tlc_pull_codec": (c_char_p, c_char_p),

@@ -85,6 +85,12 @@ def message_of(struct: Any) -> Any:
     return room
 
 
+def give_scratch(struct: Any, size: int) -> None:
+    """Room of `size` bytes, or a few more, for a struct that has a field for it. The struct keeps it alive."""
+    struct.room = (ctypes.c_uint64 * -(-size // 8))()
+    struct.scratch = ctypes.addressof(struct.room)
+
+
 def check_bytes(status: int, view: Any, form: _c.Format) -> None:
     """The same for bytes that a function without a place for a message has read."""
     if status != Status.OK:

@@ -84,7 +84,7 @@ class CObject:
         made = c_void_p()
         _ENDS[id(self)] = _End(self, partial(destroy, made))
         make(byref(made))
-        self._handle = made.value or 0
+        self._handle: Any = made.value
 
     def _do(self, function: Callable[..., Any], *arguments: Any) -> Any:
         """A call of the library that may read and write residuals, and use the threads. The lock is held."""

@@ -18,7 +18,7 @@ def check_codec(codec: str) -> None:
     """Raises ParameterError with a sentence that says what is wrong with a codec string, and where."""
     if not isinstance(codec, str):
         raise TypeError(f'a codec is a string such as "3lc:s=1.75", not {described(codec)}')
-    message = create_string_buffer(512)  # TLC_MESSAGE_SIZE
+    message = create_string_buffer(_c.MESSAGE_SIZE)
     status = lib.tlc_codec_check(coded(codec, "codec"), message, len(message))
     if status:
         raise error_of(status, f"codec {codec!r}: {text(message.value)}")

@@ -2,13 +2,13 @@
 """Frames of values that are chosen elsewhere, as on a GPU: positions and values, without the others."""
 from __future__ import annotations
 
-from ctypes import POINTER, addressof, byref, c_size_t, c_uint64, cast, sizeof
+from ctypes import POINTER, byref, c_float, c_size_t, c_uint64, cast, sizeof
 from typing import Any, Tuple
 
 from . import _c
 from ._arrays import DTypeLike, dtype_of, octets, taken, values as values_of, weights as weights_of
 from ._c import DType
-from ._library import check, coded, count, lib, message_of
+from ._library import check, coded, count, give_scratch, lib, message_of
 from .codec_strings import check_codec, codec_bound
 from .frames import inspect, run_decoder
 
@@ -31,9 +31,7 @@ def compress_members(positions: Any, values: Any, n: int, codec: str, *, dtype: 
                                   dtype=dtype_of(dtype), checksum=int(checksum))
     if sent is not None:
         parameters.sent = values_of(sent, k, DType.F32, "sent", writable=True).address
-    scratch = (c_uint64 * -(-lib.tlc_members_scratch(parameters.codec, n) // 8))()
-    if len(scratch):
-        parameters.scratch = addressof(scratch)
+    give_scratch(parameters, lib.tlc_members_scratch(parameters.codec, n))
     frame, written = bytearray(codec_bound(codec, n, dtype)), c_size_t()
     target = octets(frame, "frame", writable=True)
     message = message_of(parameters)
@@ -47,8 +45,6 @@ def decompress_members(frame: Any, n: int) -> Tuple[memoryview, memoryview]:
     numpy.frombuffer() or torch.frombuffer(). UnsupportedError: a frame of another codec."""
     source, n = octets(frame, "frame"), count(n, "n")
     cap, k = inspect(frame).nonzero or 0, c_size_t()
-    positions, values = bytearray(8 * cap), bytearray(4 * cap)
-    rooms = octets(positions, "positions", writable=True), octets(values, "values", writable=True)
-    run_decoder(lib.tlc_decompress_members, source.address, source.size, n,
-                cast(rooms[0].address, POINTER(c_uint64)), rooms[1].address, cap, byref(k))
-    return memoryview(positions)[:8 * k.value].cast("Q"), memoryview(values)[:4 * k.value].cast("f")
+    positions, values = (c_uint64 * cap)(), (c_float * cap)()
+    run_decoder(lib.tlc_decompress_members, source.address, source.size, n, positions, values, cap, byref(k))
+    return memoryview(positions).cast("B").cast("Q")[:k.value], memoryview(values).cast("B").cast("f")[:k.value]

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import math
-from ctypes import addressof, byref, c_float, c_size_t, c_uint64, sizeof
+from ctypes import byref, c_float, c_size_t, sizeof
 from typing import Any, List, Sequence, Tuple
 
 from . import _c
 from ._arrays import DTypeLike, dtype_of, octets
-from ._library import check, coded, count, lib, listed, message_of, real
+from ._library import check, coded, count, give_scratch, lib, listed, message_of, real
 from .codec_strings import check_codec, codec_bound, quantizer_of
 from .frames import peek, run_decoder
 
 MOST_SCALARS = 2  # in a header
-MOST_HEADER = 4 + 10 + 5 + 4 * MOST_SCALARS + 4  # bytes of a header and a checksum
+MOST_HEADER = 64  # bytes: a header has at most 27, a checksum 4
 
 
 def block_count(n: int, block: int) -> int:
@@ -45,9 +45,7 @@ def compress_quartic(quartic: Any, scales: Sequence[float], n: int, codec: str =
     if len(floats) != block_count(n, block):
         raise ValueError(f"{block_count(n, block)} scales are needed, not {len(floats)}")
     parameters = _parameters(codec, dtype, checksum)
-    scratch = (c_uint64 * -(-lib.tlc_quartic_scratch(parameters.codec, n) // 8))()
-    if len(scratch):
-        parameters.scratch = addressof(scratch)
+    give_scratch(parameters, lib.tlc_quartic_scratch(parameters.codec, n))
     return _framed(lib.tlc_compress_quartic, source, floats, n, parameters, codec_bound(codec, n, dtype))
 
 
@@ -64,9 +62,8 @@ def compress_payload(payload: Any, n: int, codec: str, scalars: Sequence[float] 
     """
     check_codec(codec)
     source, n = octets(payload, "payload"), count(n, "n")
-    floats = _floats(scalars, "scalars")
-    if len(floats) < MOST_SCALARS:
-        floats = (c_float * MOST_SCALARS)(*floats, *[math.nan] * (MOST_SCALARS - len(floats)))  # refused where needed
+    given = listed(scalars, None, "scalars", "numbers")
+    floats = _floats([*given, *[math.nan] * (MOST_SCALARS - len(given))], "scalars")  # NaN is refused where needed
     return _framed(lib.tlc_compress_payload, source, floats, n, _parameters(codec, dtype, checksum),
                    source.size + MOST_HEADER)
 

@@ -261,9 +261,8 @@ class ExchangeObject(CObject):
         self._sizes = arguments.sizes
         self._indices = {name: i for i, name in enumerate(arguments.names)}
 
-    @classmethod
-    def _function(cls, verb: str) -> Any:
-        return getattr(lib, f"tlc_{cls._name}_{verb}")
+    def _function(self, verb: str) -> Any:
+        return getattr(lib, f"tlc_{self._name}_{verb}")
 
     def _call(self, verb: str, *arguments: Any) -> None:
         """A call whose outcome tells why it failed."""
@@ -427,8 +426,7 @@ class FeedbackObject(ExchangeObject):
 class Kept:
     """Memory of the caller's that C has pointers to in a step, after the call that gave it them."""
 
-    def __init__(self) -> None:
-        self._of: Tuple[int, Sequence[Optional[View]]] = 0, ()  # the step, and what is kept in it
+    _of: Tuple[Optional[int], Sequence[Optional[View]]] = None, ()  # the step, and what is kept in it
 
     def views(self, step: int) -> Sequence[Optional[View]]:
         """In this step. After an exception of a signal more than C has."""
@@ -455,7 +453,7 @@ class Kept:
             self.clear()
 
     def clear(self) -> None:
-        self._of = 0, ()
+        self._of = None, ()
 
 
 def use_again(views: Iterable[Optional[View]]) -> None:

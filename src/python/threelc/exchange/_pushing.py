@@ -2,6 +2,7 @@
 """What objects have that push gradients: workers, and the ranks of an all-reduce."""
 from __future__ import annotations
 
+from ctypes import memset, sizeof
 from typing import Any, List, Optional, Sequence
 
 from .._arrays import Lists, Messages, borrowed
@@ -15,12 +16,14 @@ class PushingObject(FeedbackObject):
     """The calls of objects that push gradients. `_to` has room for their messages, those of step `_pushing`."""
 
     _to: Any
-    _pushing = 0
+    _pushing: Optional[int] = None
 
     def _pushed(self, verb: str, gradients: Optional[Sequence[Any]], weight: float, *frames: Any) -> List[memoryview]:
         source = None if gradients is None else Lists(gradients, self._sizes, self._dtype, "gradients")
         with self._lock:
             before, self._pushing = self._pushing, self.step
+            if before != self._pushing:
+                memset(self._to, 0, sizeof(self._to))  # again() has none until this call has made them
             try:
                 self._call(verb, source and source.array, *frames, real(weight, "weight"), self._to)
             except Error:

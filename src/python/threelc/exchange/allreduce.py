@@ -2,10 +2,10 @@
 """All-reduce: every rank is worker, and owner of parts of the tensors."""
 from __future__ import annotations
 
-from ctypes import byref
-from typing import Any, List, Optional, Sequence, Union
+from ctypes import byref, c_float
+from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
 
-from .._arrays import Lists
+from .._arrays import Lists, Messages, borrowed
 from .._c import DType, Message
 from .._library import count
 from ._base import Config, Kept, Part, Tensor, use_again
@@ -64,6 +64,34 @@ class AllReduce(PushingObject):
         to_all = Message()
         with self._lock:
             self._call("reduce", messages.array, byref(to_all))
+            return self._message(to_all)
+
+    def owned_frames(self, pushes: Sequence[Any]) -> List[Dict[int, Tuple[memoryview, float]]]:
+        """For owners that average elsewhere, as on a GPU, and go on with reduce_frames(): the frames that ranks pushed
+        for each of parts(), by rank, and their factors in the mean, which threelc/exchange.h describes at
+        tlc_allreduce_owned_frames. Frames are views of the messages, and were checked. A part that shares a frame with
+        others has none. StepError: a push is at fault, or says so; reduce() tells all.
+        """
+        messages = self._messages(pushes, self.config.workers)
+        workers, parts = self.config.workers, len(self._part_sizes)
+        frames, factors = (Message * (parts * workers))(), (c_float * (parts * workers))()
+        with self._lock:
+            self._call("owned_frames", messages.array, frames, factors)
+        return [{rank: (borrowed(frames[i].data, frames[i].len, messages.views), factors[i])
+                 for rank, i in enumerate(range(part * workers, (part + 1) * workers)) if frames[i].len}
+                for part in range(parts)]
+
+    def reduce_frames(self, pushes: Sequence[Any], frames: Sequence[Optional[Any]]) -> memoryview:
+        """reduce() for answers that were made elsewhere. frames: for each of parts() that of residual + mean, as
+        compress_payload makes it; None: it is averaged and compressed as always. What these do not send is the caller's
+        to keep; the residual of such a part here gets only what comes back when a step fails. If outcome() has a cause,
+        the step fails, and no frame is sent.
+        """
+        messages = self._messages(pushes, self.config.workers)
+        made = Messages(frames, "frames", len(self._part_sizes))
+        to_all = Message()
+        with self._lock:
+            self._call("reduce_frames", messages.array, made.array, byref(to_all))
             return self._message(to_all)
 
     def average(self, pushes: Sequence[Any]) -> None:

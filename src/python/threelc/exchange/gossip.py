@@ -31,8 +31,8 @@ class Graph:
         graph = _c.Graph(sizeof(_c.Graph), choice(GraphKind, self.kind, "kind"), count(self.nodes, "nodes", 32),
                          count(self.rows, "rows", 32), real(self.p, "p"), count(self.seed, "seed", 64))
         degree = c_size_t()
-        own = (c_double * 1)()
-        status = lib.tlc_graph_neighbours(byref(graph), count(node, "node", 32), None, own, 0, byref(degree))
+        own = c_double()
+        status = lib.tlc_graph_neighbours(byref(graph), count(node, "node", 32), None, byref(own), 0, byref(degree))
         if status != Status.CAPACITY:
             check(status)
         found = (c_uint32 * degree.value)()

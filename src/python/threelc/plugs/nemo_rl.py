@@ -21,7 +21,7 @@ Payload = Tuple[torch.Tensor, Tuple[torch.Tensor, ...], List[Dict[str, Any]]]
 
 _LOCATIONS = {2: torch.int16, 4: torch.int32, 8: torch.int64}  # gaps, less 1, of so many bytes
 _WIDE = torch.int32
-"""of XORs of up to 16 bits: as integers of 32 bits small ones take few bits"""
+"""of XORs of 16 bits: as integers of 32 bits small ones take few bits"""
 
 
 def encode(payload: Payload) -> bytes:
@@ -31,7 +31,7 @@ def encode(payload: Payload) -> bytes:
     for item in items:
         values = groups[item["value_group"]][item["value_start"]:item["value_end"]]
         dtype = getattr(torch, item["dtype"])
-        sent = values.to(_WIDE) if item["operation"] == "xor" and values.element_size() <= 2 else values.view(
+        sent = values.to(_WIDE) if item["operation"] == "xor" and values.element_size() == 2 else values.view(
             dtype if item["operation"] == "overwrite" else values.dtype)
         width = len(locations[item["index_start"]:item["index_end"]]) // max(len(values), 1)
         patches.append(_patches.Patch(item["name"], tuple(item["shape"]), _places(item, locations, len(values)), sent))

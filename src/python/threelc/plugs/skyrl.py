@@ -10,14 +10,14 @@ SkyRL has no setting for this, so its module gets other functions. Manifests, ch
 from __future__ import annotations
 
 from types import ModuleType
-from typing import Any
+from typing import Any, Optional
 
 from . import _xor
 
 __all__ = ["compress_bytes", "decompress_bytes", "install"]
 
 
-def compress_bytes(data: Any, level: int = 3) -> bytes:
+def compress_bytes(data: Any, level: Optional[int] = None) -> bytes:
     """A frame of old bytes XOR new ones, which is all that SkyRL compresses. level: that of zstd, not used here."""
     return _xor.compress(data)
 

@@ -147,7 +147,6 @@ class LocalSteps(InPlaceOfOptimizer):
         check_quantize(quantize, None)
         check_numbers(min_numel, seed, threads)
         whole(warmup_rounds, "warmup_rounds", 0)
-        whole(every, "every", 1)
         self._delay = whole(delay, "delay", 0)
         if isinstance(mix, bool) or not isinstance(mix, (int, float)) or not 0 <= mix < 1:
             raise ValueError(f"mix should be from 0 to below 1, not {shown(mix)}")

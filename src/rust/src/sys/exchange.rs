@@ -172,6 +172,12 @@ c_functions! {
     fn tlc_allreduce_pushed_parts(a: *const tlc_allreduce) -> usize;
     fn tlc_allreduce_pushed_part(a: *const tlc_allreduce, i: usize, part: *mut tlc_part) -> tlc_status;
     fn tlc_allreduce_reduce(a: *mut tlc_allreduce, from: *const tlc_message, to_all: *mut tlc_message) -> tlc_status;
+    fn tlc_allreduce_owned_frames(
+        a: *mut tlc_allreduce, from: *const tlc_message, frames: *mut tlc_message, factors: *mut f32,
+    ) -> tlc_status;
+    fn tlc_allreduce_reduce_frames(
+        a: *mut tlc_allreduce, from: *const tlc_message, frames: *const tlc_message, to_all: *mut tlc_message,
+    ) -> tlc_status;
     fn tlc_allreduce_average(a: *mut tlc_allreduce, from: *const tlc_message) -> tlc_status;
     fn tlc_allreduce_answer(a: *mut tlc_allreduce, delta: *const *const f32, to_all: *mut tlc_message) -> tlc_status;
     fn tlc_allreduce_pull(a: *mut tlc_allreduce, from: *const tlc_message, out: *const *mut c_void) -> tlc_status;

@@ -9,29 +9,26 @@ positions and values do. Answers go back as such bytes, too, and are decoded the
 from __future__ import annotations
 
 import math
-import struct
-from contextlib import contextmanager
-from ctypes import memmove
 from itertools import chain, islice
-from typing import Any, Callable, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 
 from ... import exchange
-from ..._arrays import octets
 from ..._errors import Status, StepError
-from ...codec_strings import quantizer_of, stages_of
+from ...codec_strings import quantizer_of
 from ...frames import decompress, peek
-from ...quartic import decompress_quartic, quartic_bytes
+from ...quartic import quartic_bytes
 from ..kernels.choice import sweeps_for
 from ..kernels.code_choice import code_sweeps_for
 from ..kernels.codes import Codes, Words
-from ..kernels import golomb, members
+from ..kernels import members
 from ..kernels.quantizer import Quantizer
 from ..kernels.selector import Selector
 from ..kernels.ways import quantizer_for, way_of
-from ..kernels.zerorun import zero_runs_for
 from .arguments import one_of
+from .crossing import Quartic, payloads_on_device, way_of_symbols
+from .residuals import Residuals
 from .runners import nothing
 
 _Answer = Tuple[Any, torch.Tensor, int]  # frame, where it goes, values of a block
@@ -147,12 +144,12 @@ class PushedFrames:
         return self._pushing.push(found, *weight)
 
 
-class OnDevice(PushedFrames):
+class OnDevice(PushedFrames, Residuals):
     """The tensors of a worker, or of a rank of an all-reduce, that are quantized on a device, where their residuals
     are, too.
 
-    The object's own residuals of these tensors, on the host, are 0 between steps. When a push is not taken, or a step
-    fails, it puts there what comes back, and pull() adds it to those of the device.
+    When a push is not taken, or a step fails, the object puts what comes back into its own residuals, and pull() adds
+    it to those of the device.
     """
 
     def __init__(self, pushing: Union[exchange.AllReduce, exchange.Worker],
@@ -161,42 +158,9 @@ class OnDevice(PushedFrames):
         """host: the residuals of the object, by index of the tensor; None: it keeps none. Those on the device begin
         with their values."""
         self._object = pushing
-        self._host = {i: residual for i, residual in host.items() if residual is not None}
-        super().__init__(pushing, quantizer, host, device,
-                         {i: torch.zeros(len(residual), device=device) for i, residual in self._host.items()})
+        Residuals.__init__(self, {i: residual for i, residual in host.items() if residual is not None}, device)
+        PushedFrames.__init__(self, pushing, quantizer, host, device, self.residuals)
         self._pulled: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pulled_parts()]
-        self._is_away = True
-        self.from_host()
-
-    def from_host(self) -> None:
-        """Moves residuals from the object to the device, if they are not there."""
-        for i, residual in self.residuals.items() if self._is_away else ():
-            residual.copy_(self._host[i])
-            self._host[i].zero_()
-        self._is_away = False
-
-    def to_host(self) -> None:
-        """Moves them to the object; then its functions may be called that use them."""
-        for i, residual in self.residuals.items() if not self._is_away else ():
-            self._host[i].copy_(residual)
-        self._is_away = True
-
-    @contextmanager
-    def on_host(self) -> Iterator[None]:
-        """Meanwhile the object has all residuals."""
-        was_away = self._is_away
-        self.to_host()
-        try:
-            yield
-        finally:
-            if not was_away:
-                self.from_host()
-
-    def _take_back(self) -> None:
-        """What comes back."""
-        for i, residual in self.residuals.items():
-            residual += self._host[i].to(residual.device)
-            self._host[i].zero_()
 
     def pull(self, messages: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
         """The object's pull to tensors on the device; with gather the host decodes all."""
@@ -218,30 +182,21 @@ class OnDevice(PushedFrames):
             if values is not None and not (gather and failure):
                 target.copy_(values)
         if failure is not None or self._object.stats.late != late:
-            self._take_back()
+            self.take_back()
         if failure is not None:
             raise failure
 
     def _decode(self, frames: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
         """frames: of all pulled parts; None: its step failed. Other owners may have other codecs: what has no kernels,
         the host decodes."""
-        symbols: List[_Answer] = []
-        shrunk: List[_Answer] = []
-        golomb_coded: List[_Answer] = []
+        symbols: Dict[Callable[..., Quartic], List[_Answer]] = {}  # by how they become quartic bytes
         coded = []  # frame, where it goes, codec
         for (i, first, n), frame in zip(self._pulled, frames):
             if frame is None:
                 continue
             target, info = out[i].view(-1)[first:first + n], peek(frame)
             if quantizer_of(info.codec)[0] in ("ternary", "stochastic-ternary"):
-                stages = stages_of(info.codec) if n and not info.block else ()
-                if stages == ("quartic", "zerorun"):
-                    answers = shrunk
-                elif stages == ("golomb",) and info.payload_size < quartic_bytes(n, 0):  # else these are sent
-                    answers = golomb_coded
-                else:
-                    answers = symbols
-                answers.append((frame, target, info.block))
+                symbols.setdefault(way_of_symbols(info), []).append((frame, target, info.block))
                 continue
             codes = Codes.of(info.codec)
             if quantizer_of(info.codec)[0] in ("topk", "sparse-binary", "random-sparse"):
@@ -251,35 +206,9 @@ class OnDevice(PushedFrames):
             else:
                 coded.append((frame, target, codes))
         self._decode_codes(coded)
-        self._decode_shrunk(shrunk)
-        self._decode_golomb(golomb_coded)
-        self._decode_symbols(symbols)
-
-    def _decode_symbols(self, answers: Sequence[_Answer]) -> None:
-        """The host makes quartic bytes of the frames."""
-        sizes = [quartic_bytes(len(target), block) for _, target, block in answers]
-        host = self._room(sum(sizes))
-        scales = [decompress_quartic(frame, len(target), piece)[1]
-                  for (frame, target, _), piece in zip(answers, host.split(sizes))]
-        self._decode_quartic(answers, scales, host.to(self._device))
-
-    def _decode_shrunk(self, answers: Sequence[_Answer]) -> None:
-        """The device does, of the payloads."""
-        headers, payloads, _ = self._payloads([frame for frame, _, _ in answers])
-        quartic = torch.empty(sum(quartic_bytes(len(target), 0) for _, target, _ in answers), dtype=torch.uint8,
-                              device=self._device)
-        if answers:
-            zero_runs_for(self._device).expand(payloads, quartic)
-        self._decode_quartic(answers, [struct.unpack("<f", header[-4:]) for header in headers], quartic)
-
-    def _decode_golomb(self, answers: Sequence[_Answer]) -> None:
-        """The same of Golomb codes."""
-        headers, payloads, _ = self._payloads([frame for frame, _, _ in answers])
-        pieces = [golomb.coded_of(memoryview(frame)[len(header):], len(target))
-                  for (frame, target, _), header in zip(answers, headers)]
-        if answers:
-            quartic = golomb.codes_for(self._device).expand(payloads, pieces)
-            self._decode_quartic(answers, [struct.unpack("<f", header[-4:]) for header in headers], quartic)
+        for quartic_of, answers in symbols.items():
+            frames, targets, blocks = zip(*answers)
+            self._decode_quartic(answers, *quartic_of(frames, list(map(len, targets)), blocks, self._device))
 
     def _decode_quartic(self, answers: Sequence[_Answer], scales: Sequence[Sequence[float]],
                         quartic: torch.Tensor) -> None:
@@ -290,24 +219,11 @@ class OnDevice(PushedFrames):
             sweeps_for(self._device, target.dtype).decode(piece, scale, block, target)
 
     def _decode_codes(self, answers: Sequence[Tuple[Any, torch.Tensor, Codes]]) -> None:
-        headers, payloads, sizes = self._payloads([frame for frame, _, _ in answers])
+        headers, payloads, sizes = payloads_on_device([frame for frame, _, _ in answers], self._device)
         for (_, target, codes), header, piece in zip(answers, headers, payloads.split(sizes)):
             n = len(target)
             code_sweeps_for(self._device, target.dtype, codes.name).decode(
                 codes, codes.planes(piece, n), codes.read(piece, n, header), target)
-
-    def _payloads(self, frames: Sequence[Any]) -> Tuple[List[bytes], torch.Tensor, List[int]]:
-        """Headers of frames; their payloads, one after the other, on the device; and the sizes of these."""
-        heads = [peek(frame).header_size for frame in frames]
-        sizes = [len(frame) - head for frame, head in zip(frames, heads)]
-        host = self._room(sum(sizes))
-        for frame, head, piece in zip(frames, heads, host.split(sizes)):
-            memmove(piece.data_ptr(), octets(frame, "frame").address + head, len(piece))
-        return [bytes(frame[:head]) for frame, head in zip(frames, heads)], host.to(self._device), sizes
-
-    def _room(self, size: int) -> torch.Tensor:
-        """Bytes on the host that the device reaches without another copy."""
-        return torch.empty(size, dtype=torch.uint8, pin_memory=self._device.type == "cuda")
 
 
 def _part_of(tensors: Dict[int, torch.Tensor], part: Tuple[int, int, int]) -> Optional[torch.Tensor]:

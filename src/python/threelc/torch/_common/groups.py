@@ -8,9 +8,9 @@ from __future__ import annotations
 import math
 import time
 import warnings
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, fields
-from typing import Any, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple
+from typing import Any, ContextManager, Dict, Iterator, List, Optional, Sequence, Tuple, Union
 
 import torch
 from torch.profiler import record_function
@@ -18,8 +18,10 @@ from torch.profiler import record_function
 from ... import exchange
 from ..._arrays import dtype_of
 from ..._c import DType
+from ..._errors import StepError
 from ...codec_strings import check_codec
 from ..kernels.ways import quantizer_for
+from .answers import Answers, answers_for
 from .device import OnDevice
 from .histories import compare_histories
 from .module import copied
@@ -152,6 +154,7 @@ class Group:
         self._quantizable: Dict[int, str] = {}
         self._device = device
         self._on_device: Optional[OnDevice] = None
+        self._answers: Optional[Answers] = None  # if the device makes them
         tensors = []
         for i, (name, n, word) in enumerate(zip(names, sizes, self.called)):
             if name in raw:
@@ -164,22 +167,24 @@ class Group:
             tensors.append(exchange.Tensor(word, n, residual=self._host.get(i)))
         self.allreduce = exchange.AllReduce(config, rank, tensors)
         self._compared = False  # with other ranks, before the first step
-        self._choose_place(config.push or "")
+        push = config.push or ""
+        self._choose_place(push, config.pull or exchange.pull_codec(push))
 
     @property
     def on_device(self) -> bool:
         """Gradients are quantized, and answers decoded, where they are. If not, run() wants them on the CPU."""
         return self._on_device is not None
 
-    def _choose_place(self, codec: str) -> None:
-        quantizer = None if self._device is None else quantizer_for(codec, self._device)
-        self._on_device = None
+    def _choose_place(self, push: str, pull: str) -> None:
+        quantizer = None if self._device is None else quantizer_for(push, self._device)
+        self._on_device = self._answers = None
         residuals = self._host
         # what the object keeps for itself, as with `reserve`, would be missing on the device
         hidden = {part.tensor for part in self.allreduce.pushed_parts() if part.residual is not None} - set(self._host)
         ours = [i for i in self._quantizable if i not in hidden]
         if quantizer is not None and self._device is not None and ours:
             self._on_device = OnDevice(self.allreduce, quantizer, {i: self._host.get(i) for i in ours}, self._device)
+            self._answers = answers_for(self.allreduce, push, pull, ours, self._device)
             residuals = self._on_device.residuals
         if self._residuals is not None:
             for i, name in self._quantizable.items():
@@ -206,15 +211,28 @@ class Group:
             with clock.sending("pushes"):
                 came = transport.all_to_all(push)
             with clock.coding("average"):
-                reduced = self.allreduce.reduce(came)
+                reduced = (self._answers or self.allreduce).reduce(came)
             with clock.sending("answers"):
                 last = transport.all_gather(reduced)
         with clock.coding("decompress"):
-            (self._on_device or self.allreduce).pull(last, out)
+            try:
+                (self._on_device or self.allreduce).pull(last, out)
+            except StepError:
+                if self._answers is not None:
+                    self._answers.take_back()
+                raise
 
-    def _on_host(self) -> ContextManager[None]:
+    def _there(self) -> List[Union[OnDevice, Answers]]:
+        """Those with residuals on the device."""
+        return [each for each in (self._on_device, self._answers) if each is not None]
+
+    @contextmanager
+    def _on_host(self) -> Iterator[None]:
         """Meanwhile the object has all residuals."""
-        return nullcontext() if self._on_device is None else self._on_device.on_host()
+        with ExitStack() as stack:
+            for each in self._there():
+                stack.enter_context(each.on_host())
+            yield
 
     def unsent(self, transport: Transport, weight: float = 1.0) -> List[torch.Tensor]:
         """What residuals hold, which stay, on all ranks together: the mean of those of pushes, and what owners had not
@@ -244,9 +262,9 @@ class Group:
     def set_codec(self, push: str, pull: str) -> None:
         with self._on_host():
             self.allreduce.set_codec(None, push, pull)
-        if self._on_device is not None:
-            self._on_device.to_host()
-        self._choose_place(push)
+        for each in self._there():
+            each.to_host()
+        self._choose_place(push, pull)
 
     def state_dict(self) -> Dict[str, Any]:
         with self._on_host():

@@ -73,7 +73,7 @@ class Arrival:
     def nonfinite(self) -> Optional[str]:
         """The name of a parameter whose gradient has a NaN or an infinity."""
         values = _dense(self.host())
-        if not values.numel() or math.isfinite(abs(values.sum())):  # one pass; a sum may be infinite by itself
+        if math.isfinite(abs(values.sum())):  # one pass; a sum may be infinite by itself
             return None
         if self.buffer.is_sparse:
             return None if bool(torch.isfinite(values).all()) else self.parts[0][0]

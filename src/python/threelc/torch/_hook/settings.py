@@ -19,9 +19,9 @@ class Settings:
     min_numel: int
     warmup_steps: int
     on_nonfinite: str
-    momentum_correction: Optional[float] = None
-    second_moment: Optional[float] = None
-    compare_every: int = 0
+    momentum_correction: Optional[float]
+    second_moment: Optional[float]
+    compare_every: int
 
     def all_reserved(self) -> Tuple[str, ...]:
         """The codecs that set_codec() may be given, and those of the means that they bring along."""

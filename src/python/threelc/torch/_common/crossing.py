@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: MIT
+"""Frames that were checked cross to a device: their payloads, or the quartic bytes of their symbols."""
+from __future__ import annotations
+
+import struct
+from ctypes import memmove
+from itertools import chain
+from typing import Any, Callable, List, Sequence, Tuple
+
+import torch
+
+from ..._arrays import octets
+from ...codec_strings import stages_of
+from ...frames import FrameInfo, peek
+from ...quartic import decompress_quartic, quartic_bytes
+from ..kernels import golomb
+from ..kernels.zerorun import zero_runs_for
+
+Quartic = Tuple[List[Sequence[float]], torch.Tensor]
+"""what a symbol 1 of each block decodes to, for each frame, and the bytes of all on the device"""
+
+
+def shrunk_on_device(frames: Sequence[Any], ns: Sequence[int], blocks: Sequence[int], device: torch.device) -> Quartic:
+    """Of frames that the device expands. ns: values of each. blocks: values of a block; 0: the tensor is one."""
+    headers, payloads, _ = payloads_on_device(frames, device)
+    quartic = torch.empty(sum(map(quartic_bytes, ns, blocks)), dtype=torch.uint8, device=device)
+    if frames:
+        zero_runs_for(device).expand(payloads, quartic)
+    return [struct.unpack("<f", header[-4:]) for header in headers], quartic
+
+
+def codes_on_device(frames: Sequence[Any], ns: Sequence[int], blocks: Sequence[int], device: torch.device) -> Quartic:
+    """The same of Golomb codes."""
+    headers, payloads, sizes = payloads_on_device(frames, device)
+    pieces = [golomb.coded_of(memoryview(frame)[len(header):len(header) + size], n)
+              for frame, header, size, n in zip(frames, headers, sizes, ns)]
+    quartic = golomb.codes_for(device).expand(payloads, pieces)
+    return [struct.unpack("<f", header[-4:]) for header in headers], quartic
+
+
+def symbols_on_device(frames: Sequence[Any], ns: Sequence[int], blocks: Sequence[int], device: torch.device) -> Quartic:
+    """The same of any frames of 3-value symbols: the host makes quartic bytes of them."""
+    sizes = list(map(quartic_bytes, ns, blocks))
+    host = _room(sum(sizes), device)
+    scales: List[Sequence[float]] = [decompress_quartic(frame, n, piece)[1]
+                                     for frame, n, piece in zip(frames, ns, host.split(sizes))]
+    return scales, host.to(device)
+
+
+def way_of_symbols(info: FrameInfo) -> Callable[..., Quartic]:
+    """Which of these takes a frame of 3-value symbols."""
+    stages = stages_of(info.codec) if info.n and not info.block else ()
+    if stages == ("quartic", "zerorun"):
+        return shrunk_on_device
+    if stages == ("golomb",) and info.payload_size < quartic_bytes(info.n, 0):  # else these are sent
+        return codes_on_device
+    return symbols_on_device
+
+
+def payloads_on_device(frames: Sequence[Any], device: torch.device) -> Tuple[List[bytes], torch.Tensor, List[int]]:
+    """Headers of frames; their payloads, one after the other, on the device; and the sizes of these."""
+    infos = [peek(frame) for frame in frames]
+    heads, sizes = [info.header_size for info in infos], [info.payload_size for info in infos]
+    host = _room(sum(sizes), device)
+    for frame, head, piece in zip(frames, heads, host.split(sizes)):
+        memmove(piece.data_ptr(), octets(frame, "frame").address + head, len(piece))
+    return [bytes(frame[:head]) for frame, head in zip(frames, heads)], host.to(device), sizes
+
+
+def on_device(numbers: Sequence[Sequence[float]], device: torch.device) -> Sequence[torch.Tensor]:
+    """Lists of floats, each as a tensor, in one crossing."""
+    there = torch.tensor(list(chain(*numbers)), dtype=torch.float32, device=device)
+    found: Sequence[torch.Tensor] = there.split(list(map(len, numbers)))
+    return found
+
+
+def _room(size: int, device: torch.device) -> torch.Tensor:
+    """Bytes on the host that the device reaches without another copy."""
+    return torch.empty(size, dtype=torch.uint8, pin_memory=device.type == "cuda")

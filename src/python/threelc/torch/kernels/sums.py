@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: MIT
+"""Sums of 3-value symbols on a device, in the order of the C library. Triton's kernel makes them, if it makes the sums
+of the C library there."""
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Callable
+
+import torch
+
+from ...frames import decompress_add_many
+from ...quartic import compress_quartic
+from . import _sums_torch
+from .operations import bits_of
+from .tried import tried
+
+Add = Callable[[torch.Tensor, torch.Tensor, torch.Tensor], None]
+"""As _sums_torch.py describes it."""
+OPERATIONS: Add = _sums_torch.add
+VALUES = 9001  # of the check: several programs, and one that is not whole
+
+
+@lru_cache(maxsize=None)
+def add_for(device: torch.device) -> Add:
+    """Compiles Triton's kernel and checks it at the first call for a device. If it cannot be used though Triton is
+    there, a warning says so."""
+    def load() -> Add:
+        from . import _sums_triton  # imports triton
+        return _sums_triton.add
+
+    return tried(device, "sums of symbols", load, lambda add: same_sums(add, device), OPERATIONS)
+
+
+def same_sums(add: Add, device: torch.device) -> bool:
+    """Whether sums are those of the C library: of scales that are rounded when they are added, and of subnormals."""
+    generator = torch.Generator().manual_seed(1)
+    for scales in ((1.0, 1e-3, 3e7, 0.7, 3e7), (1e-45, 3e-39, 1.1e-38, 7e-42), (0.0, 1.5)):
+        quartic = torch.randint(0, 243, (len(scales), -(-VALUES // 5)), generator=generator, dtype=torch.uint8)
+        quartic[:, -4:] -= quartic[:, -4:] % 3  # the digits after the last symbol
+        wanted, found = torch.empty(VALUES), torch.empty(VALUES, device=device)
+        decompress_add_many([compress_quartic(piece, [scale], VALUES) for piece, scale in zip(quartic, scales)], wanted,
+                            from_zero=True)
+        add(quartic.view(-1).to(device), torch.tensor(scales, device=device), found)
+        if not torch.equal(bits_of(found.cpu()), bits_of(wanted)):
+            return False
+    return True

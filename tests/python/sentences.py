@@ -1,0 +1,10 @@
+# SPDX-License-Identifier: MIT
+"""What calls raise, with the whole sentence."""
+
+
+def check_sentences(test, *cases):
+    """cases: call, the class of its exception, what that says."""
+    for call, error, sentence in cases:
+        with test.assertRaises(error) as caught:
+            call()
+        test.assertEqual(str(caught.exception), sentence)

@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: MIT
+"""Answers that owners make where gradients are, here by torch operations on the CPU: messages, residuals and states are
+those of the C library."""
+import math
+import unittest
+from unittest import mock
+
+import torch
+
+import threelc
+from threelc import Status, exchange
+from threelc.torch._common.answers import answers_for
+from threelc.torch._common.crossing import shrunk_on_device
+from threelc.torch._common.groups import Clock, Group
+from threelc.torch.kernels import sums
+from threelc.torch.kernels.operations import bits_of
+from threelc.torch.kernels.quantizer import Quantizer
+
+CPU = torch.device("cpu")
+SIZES = {"large": 3001, "small": 5, "middle": 300, "wide": 1017}
+HUGE = 3.3e38
+CODECS = (("3lc", "3lc"), ("3lc-golomb", "3lc-golomb"), ("3lc:s=1.75", None), ("3lc-golomb:s=1.5", "3lc"))
+
+
+class Ranks:
+    """Of an all-reduce. on_device: answers are made there."""
+
+    def __init__(self, world, push, pull=None, on_device=False, **config):
+        self.config = exchange.Config(workers=world, push=push, pull=pull, min_n=10, split_n=1000, **config)
+        tensors = [exchange.Tensor(name, n) for name, n in SIZES.items()]
+        self.objects = [exchange.AllReduce(self.config, rank, tensors) for rank in range(world)]
+        self.answers = [answers_for(one, push, pull or exchange.pull_codec(push), [0, 2, 3], CPU)
+                        if on_device else None for one in self.objects]
+
+    def step(self, gradients, weights, lost=False):
+        """The messages of owners, and what all get. lost: the push of the last rank to the first one."""
+        pushes = [one.push(*each) for one, each in zip(self.objects, zip(gradients, weights))]
+        came = [[bytes(push[rank]) for push in pushes] for rank in range(len(pushes))]
+        if lost:
+            came[0][-1] = b""
+        reduced = [bytes((there or one).reduce(each)) for one, there, each in zip(self.objects, self.answers, came)]
+        causes = [one.outcome().cause for one in self.objects]
+        out = [[torch.full((n,), 7.0) for n in SIZES.values()] for _ in pushes]
+        for one, there, each in zip(self.objects, self.answers, out):
+            try:
+                one.pull(reduced, each)
+            except threelc.StepError:
+                if there:
+                    there.take_back()
+        return reduced, causes, [bits_of(torch.cat(each)).tolist() for each in out]
+
+    def states(self):
+        found = []
+        for one, there in zip(self.objects, self.answers):
+            if there:
+                with there.on_host():
+                    found.append(one.state_dict())
+            else:
+                found.append(one.state_dict())
+        return found
+
+    def load(self, states):
+        for one, there, state in zip(self.objects, self.answers, states):
+            if there:
+                with there.on_host():
+                    one.load_state_dict(state)
+            else:
+                one.load_state_dict(state)
+
+
+def drawn(world, step, multiplier):
+    """Gradients of all ranks and their weights. Some have none, not all are finite. multiplier: s of the codec."""
+    generator = torch.Generator().manual_seed(step)
+    gradients = [[torch.randn(n, generator=generator) * 10.0**(rank - 1) for n in SIZES.values()]
+                 for rank in range(world)]
+    weights = [1.0] * world
+    if step == 2:
+        weights = [0.3, 7.0, 1e-3, 2.0][:world]
+    if step == 3:
+        gradients[1] = None
+    if step == 4:
+        gradients[0][2][7] = math.nan
+    if step == 5:
+        gradients[-1][1][2] = -math.inf
+    if step == 6:
+        for each in gradients:
+            each[0] *= 1e-41  # subnormals
+    if step == 8:
+        gradients = [None] * world
+    if step in (11, 12):  # the mean is finite, and more than the largest float with what is left of that before
+        for rank, each in enumerate(gradients):
+            each[3][:] = 0
+            each[3][4 + step % 2] = HUGE / multiplier
+            each[3][4] = HUGE / multiplier if step == 12 or not rank else 0.0
+    return gradients, weights
+
+
+class Answers(unittest.TestCase):
+    def test_steps(self):
+        """As on the host: answers, means, residuals, and what is found in steps that fail; and after a resume."""
+        for world, (push, pull) in zip((2, 3, 4, 3), CODECS):
+            host, there, failed = Ranks(world, push, pull), Ranks(world, push, pull, on_device=True), []
+            for step in range(1, 13):
+                where = f"{push}, {pull}, step {step}"
+                given = drawn(world, step, Quantizer.of(push).multiplier)
+                with by_host() as reduced:
+                    found = there.step(*given, lost=step == 7)
+                if set(found[1]) != {Status.OK}:
+                    failed.append(step)
+                self.assertEqual(reduced.called, step in failed, where)
+                self.assertTrue(found == host.step(*given, lost=step == 7), where)  # a diff would take minutes
+                if step in (1, 5, 7, 10, 12):
+                    self.assertTrue(there.states() == host.states(), where)
+                if step == 9:
+                    there = Ranks(world, push, pull, on_device=True)
+                    there.load(host.states())
+            self.assertEqual([step for step in failed if step < 12], [4, 5, 7], push)
+            self.assertEqual(12 in failed, push != "3lc:s=1.75", push)
+
+    def test_other_codecs(self):
+        """A rank that pushes another one. The device takes symbols without blocks, whatever their stages."""
+        for codec, is_there in (("3lc-golomb:s=1.2", True), ("stochastic-ternary+quartic", True),
+                                ("ternary:block=100+quartic", False), ("topk:p=0.1", False)):
+            host, there = (Ranks(2, "3lc", "3lc-golomb", on_device, reserve=codec) for on_device in (False, True))
+            for step in (1, 2, 3):
+                if step == 2:
+                    for ranks in host, there:
+                        ranks.objects[1].set_codec(None, codec)
+                given = drawn(2, step, 1.0)
+                with by_host() as reduced:
+                    found = there.step(*given)
+                self.assertEqual(reduced.called, not is_there and step == 2, codec)  # in step 3 it does not push
+                self.assertTrue(found == host.step(*given), codec)
+            self.assertTrue(there.states() == host.states(), codec)
+
+    def test_which(self):
+        """Codecs that may starve stay on the host, which watches them."""
+        for push, pull, is_there in (
+                ("3lc", "3lc", True), ("3lc:s=1.5", "3lc-golomb", True), ("3lc", "3lc:s=1.5", False),
+                ("3lc", "natural", False), ("natural", "3lc", False), ("3lc:block=100", "3lc", False),
+                ("3lc", "ternary:block=100+quartic", False), ("sbc", "3lc-golomb", False)):
+            one = exchange.AllReduce(exchange.Config(workers=1, push=push, pull=pull), 0, [exchange.Tensor("a", 1000)])
+            self.assertEqual(answers_for(one, push, pull, [0], CPU) is not None, is_there, (push, pull))
+            self.assertIsNone(answers_for(one, push, pull, [], CPU))
+
+    def test_frames_with_checksums(self):
+        """They are no part of the payload, though the exchange makes none."""
+        for n in (1, 2000):
+            plain, checked = (threelc.Context(n, "3lc", checksum=checksum).compress(torch.full((n,), 2.0))
+                              for checksum in (False, True))
+            self.assertEqual(len(checked), len(plain) + 4)
+            found = [shrunk_on_device([frame], [n], [0], CPU) for frame in (plain, checked)]
+            self.assertEqual(found[1][0], found[0][0])
+            self.assertEqual(found[1][1].tolist(), found[0][1].tolist())
+
+
+class OtherRank:
+    """A transport to a rank on the host, which does not get our push in step 2."""
+
+    def __init__(self, one):
+        self._one, self._came = one, []
+
+    def all_to_all(self, messages):
+        theirs = self._one.push([torch.full((n,), 2.0) for n in self._one._sizes])
+        self._came = [b"" if self._one.step == 2 else bytes(messages[1]), bytes(theirs[1])]
+        return [bytes(messages[0]), bytes(theirs[0])]
+
+    def all_gather(self, message):
+        reduced = [bytes(message), bytes(self._one.reduce(self._came))]
+        try:
+            self._one.pull(reduced, [torch.empty(n) for n in self._one._sizes])
+        except threelc.StepError:
+            pass
+        return reduced
+
+
+class Groups(unittest.TestCase):
+    def test_a_step_that_another_owner_fails(self):
+        """What this one answered comes back to its residuals on the device."""
+        sizes, found = (2000, 300), []
+        for device in None, CPU:
+            config = exchange.Config(workers=2, push="3lc", split_n=1000)
+            names = [str(n) for n in sizes]
+            group = Group(config, 0, names, sizes, {}, device=device)
+            group._compared = True  # its history with that of the other rank
+            self.assertEqual(group._answers is not None, device is not None)
+            transport = OtherRank(exchange.AllReduce(config, 1, [exchange.Tensor(*one) for one in zip(names, sizes)]))
+            for step in range(1, 5):
+                torch.manual_seed(step)
+                out = [torch.zeros(n) for n in sizes]
+                try:
+                    group.run(transport, [torch.randn(n) for n in sizes], out, Clock())
+                except threelc.StepError:
+                    self.assertEqual(step, 2)
+                found.append((torch.cat(out).tolist(), group.state_dict()))
+        self.assertTrue(found[4:] == found[:4])
+
+
+class Sums(unittest.TestCase):
+    def test_operations(self):
+        self.assertTrue(sums.same_sums(sums.OPERATIONS, CPU))
+        for wrong in (lambda quartic, scales, out: sums.OPERATIONS(quartic, scales.flip(0), out),
+                      lambda quartic, scales, out: sums.OPERATIONS(quartic, scales * (scales > 1.2e-38), out)):
+            self.assertFalse(sums.same_sums(wrong, CPU))
+
+    def test_no_pieces(self):
+        out = torch.full((7,), 3.0)
+        sums.OPERATIONS(torch.empty(0, dtype=torch.uint8), torch.empty(0), out)
+        self.assertEqual(out.tolist(), [0.0] * 7)
+
+
+def by_host():
+    """Counts what the C library reduces."""
+    return mock.patch.object(exchange.AllReduce, "reduce", autospec=True, side_effect=exchange.AllReduce.reduce)
+
+
+if __name__ == "__main__":
+    unittest.main()
