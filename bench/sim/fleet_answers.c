@@ -208,8 +208,11 @@ bool fleet_answers_reduce(fleet_answers *a, char *why)
     if (!a->is_there)
         return fleet_reduce(a->f, 0, why);
     ok = look(a, why);
-    for (size_t i = 0; ok && i < a->parts * ranks_of(a); i++)
+    for (size_t i = 0; ok && i < a->parts * ranks_of(a); i++) {
         ok = !a->push[i].n || crossing_take(&a->push[i], a->pushed.answer, a->came[i].data, a->came[i].len, why);
+        if (ok && a->push[i].n && a->pushed.answer_stages.nonzero > 0)
+            a->push[i].nonzero = crossing_codes(&a->push[i]);
+    }
     for (size_t i = 0; ok && i < a->parts; i++)
         ok = !a->answer[i].n || make_frame(a, i, why);
     a->f->frames = a->frames;

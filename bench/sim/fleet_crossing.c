@@ -63,6 +63,18 @@ bool crossing_take(crossing *c, kernel_form form, const unsigned char *frame, si
                          "tlc_decompress_quartic", why);
 }
 
+size_t crossing_codes(const crossing *c)
+{
+    size_t k = 0;
+
+    for (size_t i = 0; c->size < c->quartic; i++) { /* LEB128 */
+        k |= (size_t)(c->bytes[i] & 127) << 7 * i;
+        if (c->bytes[i] < 128)
+            return k;
+    }
+    return 0;
+}
+
 /* ---- the device -------------------------------------------------------------------------------------------------- */
 
 /* The scalars of an unblocked frame: the last ones before the payload, little-endian. */
@@ -115,11 +127,24 @@ static bool merge(crossing_device *d, members *to)
     return true;
 }
 
+/* Makes values 0 that have the sign that a block sends. */
+static void clear_sent_sides(const crossing_device *d, const crossing *c)
+{
+    const members *sent = &d->sides[0];
+    const size_t block = d->kernels.block ? d->kernels.block : c->n;
+
+    for (size_t i = 0, m = 0; i < c->n; m++) {
+        const size_t end = m < sent->k ? (sent->positions[m] / block + 1) * block : c->n;
+        const bool positive = m < sent->k && sent->values[m] > 0;
+        for (; i < end && i < c->n; i++)
+            d->values[i] = (d->values[i] > 0) == positive ? 0 : d->values[i];
+    }
+}
+
 /* Adds the members of the other sign to those that are sent: what is chosen where there is no value of this one. */
 static bool add_other_side(crossing_device *d, crossing *c, char *why)
 {
     members *sent = &d->sides[0], *other = &d->sides[1];
-    const bool positive = c->chosen.k && c->chosen.values[0] > 0;
     size_t len;
 
     if (!make_room(sent, c->chosen.k))
@@ -127,8 +152,7 @@ static bool add_other_side(crossing_device *d, crossing *c, char *why)
     sent->k = c->chosen.k;
     memcpy(sent->positions, c->chosen.positions, sent->k * sizeof *sent->positions);
     memcpy(sent->values, c->chosen.values, sent->k * sizeof *sent->values);
-    for (size_t i = 0; i < c->n; i++)
-        d->values[i] = (d->values[i] > 0) == positive ? 0 : d->values[i];
+    clear_sent_sides(d, c);
     if (!crossing_done(tlc_compress(c->other, d->values, d->frame, c->bound, &len), "tlc_compress", why) ||
         !take_members(other, c->n, d->frame, len, why))
         return false;

@@ -22,7 +22,7 @@ typedef struct crossing {
     size_t tensor, first, n;
     unsigned char *bytes; /* that cross: quartic bytes, or a payload */
     size_t size, room;
-    size_t quartic, nonzero; /* quartic bytes of 3-value symbols; in pushes, how many symbols are not 0 */
+    size_t quartic, nonzero; /* quartic bytes of 3-value symbols; with Golomb codes, how many symbols are not 0 */
     float *scalars;          /* with quartic bytes one for each block, with payloads 2 */
     size_t blocks;
     members chosen; /* or these cross */
@@ -48,6 +48,8 @@ void crossing_free_members(members *m);
 bool crossing_done(tlc_status status, const char *call, char *why);
 /* Takes what crosses from a frame. */
 bool crossing_take(crossing *c, kernel_form form, const unsigned char *frame, size_t len, char *why);
+/* How many Golomb codes crossed; 0 if they would have had more bytes than quartic ones. */
+size_t crossing_codes(const crossing *c);
 /* What the device makes of its part of a gradient. */
 bool crossing_quantize(crossing_device *d, crossing *c, const float *grad, char *why);
 #endif

@@ -260,8 +260,11 @@ bool fleet_device_pull(fleet_device *d, void *const *out, char *why)
                                         "tlc_worker_pull_frames", why)
                         : crossing_done(tlc_allreduce_pull_frames(d->f->member[0], from, d->out, d->frames),
                                         "tlc_allreduce_pull_frames", why);
-    for (size_t i = 0; ok && i < d->answers; i++)
+    for (size_t i = 0; ok && i < d->answers; i++) {
         ok = crossing_take(&d->answer[i], d->answered.answer, d->frames[i].data, d->frames[i].len, why);
+        if (ok && d->answered.answer_stages.nonzero > 0)
+            d->answer[i].nonzero = crossing_codes(&d->answer[i]);
+    }
     return ok;
 }
 

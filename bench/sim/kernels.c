@@ -17,8 +17,8 @@ static const struct lossless {
     const char *stages;
     stage_bytes push, answer;
 } lossless[] = {
-#define LOSSLESS(stages, quartic, nonzero, payload, answer_quartic, answer_payload)                                    \
-    {stages, {quartic, nonzero, payload}, {answer_quartic, 0, answer_payload}},
+#define LOSSLESS(stages, quartic, nonzero, payload, answer_quartic, answer_nonzero, answer_payload)                    \
+    {stages, {quartic, nonzero, payload}, {answer_quartic, answer_nonzero, answer_payload}},
 #include "kernels.def"
 };
 
@@ -44,10 +44,20 @@ static void add_lossless(kernels *k, const struct lossless *l)
         k->push = PAYLOAD;
         k->push_stages = l->push;
     }
-    if (l->answer.quartic > 0) {
-        k->answer = PAYLOAD;
-        k->answer_stages = l->answer;
-    }
+    k->answer = PAYLOAD;
+    k->answer_stages = l->answer;
+}
+
+/* Whether a threshold of topk or sparse-binary is one of all values: it is exact, or a block has no more values than
+ * samples. */
+static bool takes_all(const char *quantizer, const char *codec, size_t block)
+{
+    const char *p = strstr(codec, "p=");
+    const double enough = 200 / (p ? strtod(p + strlen("p="), NULL) : 0.05);
+
+    if (strcmp(quantizer, "topk"))
+        return !strcmp(quantizer, "sparse-binary");
+    return strstr(codec, "select=exact") || (block && (double)block <= (enough > 4096 ? enough : 4096));
 }
 
 kernels kernels_of(const char *codec)
@@ -62,9 +72,9 @@ kernels kernels_of(const char *codec)
         return k;
     k.answer = s->form;
     k.answer_bytes = s->decode;
-    if (s->encode > 0 && !(s->form == MEMBERS && block)) {
+    if (s->encode > 0) {
         k.push = s->form;
-        k.push_bytes = s->measure + s->encode + (binary || strstr(codec, "select=exact") ? s->exact : 0);
+        k.push_bytes = s->measure + s->encode + (takes_all(quantizer, codec, k.block) ? s->exact : 0);
     }
     k.scalars = scalars_of(quantizer);
     k.adds = k.push == QUARTIC && !block;

@@ -10,11 +10,12 @@ import torch
 import threelc
 from test_vectors import octets
 from threelc.codec_strings import stages_of
-from threelc.torch.kernels import _golomb_torch, _golomb_triton, _zerorun_triton, golomb, zerorun
+from threelc.torch.kernels import _golomb_expand_triton, _golomb_triton, _zerorun_triton, golomb, zerorun
 from threelc.torch.kernels.quantizer import Quantizer
 
 CODECS = ("3lc", "3lc-golomb")
 RUNS = zerorun.ZeroRuns(_zerorun_triton.shrink, _zerorun_triton.expand)
+GOLOMB = golomb.GolombCodes(_golomb_triton.codes, _golomb_expand_triton.expand)
 PLACES = torch.tensor([[81], [27], [9], [3], [1]], dtype=torch.uint8)
 
 
@@ -44,15 +45,30 @@ def expand(coded, quartic):
 def codes(quartic, ns):
     """The first sweep reads the digits of each stream, the two others also those before them."""
     with kernels.Accesses() as touched:
-        coded, found = _golomb_triton.codes(quartic, ns)
+        coded, found = GOLOMB.codes(quartic, ns)
     once(touched, "reads", quartic, 25)
     words = numpy.concatenate([numpy.zeros(0), *(where for where, size in touched.maxima)]) - coded.data_ptr()
     assert ((words >= 0) & (words < len(coded) + 8)).all(), "words"
     return coded, found
 
 
+def read_codes(payloads, pieces):
+    """Each sweep reads a byte of codes, and a symbol changes a word."""
+    with kernels.Accesses() as touched:
+        quartic = GOLOMB.expand(payloads, pieces)
+    at = numpy.concatenate([numpy.zeros(0, int), *(where.astype(numpy.int64) for where, _ in touched.reads)])
+    at = at[(at >= payloads.data_ptr()) & (at < payloads.data_ptr() + len(payloads))] - payloads.data_ptr()
+    wanted = [[0] * piece.head + [3] * (piece.size - piece.head) for piece in pieces]
+    assert numpy.bincount(at, minlength=len(payloads)).tolist() == sum(wanted, []), "reads"
+    words = numpy.concatenate([numpy.zeros(0, int), *(where.astype(numpy.int64) for where, _ in touched.maxima)])
+    words -= quartic.data_ptr()
+    assert len(words) == sum(piece.k for piece in pieces), "symbols"
+    assert ((words >= 0) & (words < len(quartic))).all(), "words"
+    return quartic
+
+
 WAYS = {"3lc": [(zerorun.payloads, runs) for runs in (zerorun.ZeroRuns(shrink, expand), zerorun.OPERATIONS)],
-        "3lc-golomb": [(golomb.payloads, way) for way in (codes, _golomb_torch.codes)]}
+        "3lc-golomb": [(golomb.payloads, way) for way in (golomb.GolombCodes(codes, read_codes), golomb.OPERATIONS)]}
 
 
 def compare(codec, pieces):
@@ -70,6 +86,32 @@ def compare(codec, pieces):
             expanded = torch.full((len(quartic) + 2,), 7, dtype=torch.uint8)
             way.expand(torch.cat([quartic[:0], *made]), expanded[1:-1])
             assert torch.equal(expanded[1:-1], quartic) and expanded[[0, -1]].tolist() == [7, 7], "expanded"
+        else:
+            expand(way, [each for each in zip(made, *zip(*pieces)) if len(each[0]) < len(each[1])])
+
+
+def expand(way, coded):
+    """coded: payloads of Golomb codes, quartic bytes, and how many symbols."""
+    pieces = [golomb.coded_of(bytes(payload.tolist()), n) for payload, _, n in coded]
+    nothing = torch.empty(0, dtype=torch.uint8)
+    expanded = way.expand(torch.cat([nothing, *(payload for payload, _, _ in coded)]), pieces)
+    assert torch.equal(expanded, torch.cat([nothing, *(quartic for _, quartic, _ in coded)])), "expanded"
+
+
+def written(n, b, positions):
+    """A payload of symbols, which take turns to be -1 and 1, with a parameter of the caller's choice; their quartic
+    bytes; n. The library reads it, too."""
+    code, before, symbols = "", -1, torch.ones(n, dtype=torch.uint8)
+    for i, at in enumerate(positions):
+        quotient, remainder = divmod(at - before - 1, 1 << b)
+        code += "1" * quotient + "0" + format(remainder, f"0{b}b")[:b] + str(1 - i % 2)
+        before, symbols[at] = at, 2 * (i % 2)
+    code += -len(code) % 8 * "0"
+    payload = bytes([len(positions), b]) + int(code or "0", 2).to_bytes(len(code) // 8, "big")
+    quartic, _ = quartic_of(symbols)
+    frame = threelc.compress_payload(payload, n, "3lc-golomb", [1.0])
+    assert torch.equal(threelc.decompress_quartic(frame, n, torch.empty_like(quartic))[0], quartic), "written"
+    return torch.tensor(list(payload), dtype=torch.uint8), quartic, n
 
 
 def quartic_of(symbols):
@@ -122,3 +164,5 @@ def replay(record):
             payload, = payloads(way, quartic, (n,), torch.Tensor.clone)
             assert threelc.compress_payload(payload, n, r["codec"], scales, dtype=kernels.DTYPES[r["dtype"]],
                                             checksum=r["checksum"] == "1") == frame, r["name"]
+            if codec == "3lc-golomb" and len(payload) < len(quartic):
+                expand(way, [(payload, quartic, n)])

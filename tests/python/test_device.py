@@ -13,6 +13,7 @@ from device_frames import counted
 from outer_models import Scaler, in_pieces
 from test_ddp import bits, start, train
 from threelc import Status
+from threelc.torch._common import crossing
 from threelc.torch._common.device import OnDevice, check_quantize, place_of, queued
 from threelc.torch.kernels.choice import OPERATIONS, quantized
 from threelc.torch.kernels.quantizer import Quantizer, _nearest
@@ -69,7 +70,7 @@ class Frames(unittest.TestCase):
         self.assertEqual(threelc.decompress_quartic(empty, 0), (b"", []))
 
     def test_other_codecs_are_the_hosts(self):
-        for codec in ("sbc:block=64", "stochastic-ternary+quartic", "raw", "topk:block=9+golomb"):
+        for codec in ("stochastic-ternary+quartic", "raw"):
             self.assertIsNone(quantizer_for(codec, torch.device("cpu")))
         for codec, device, found in (("onebit", "cpu", True), ("onebit", "mps", False), ("natural", "mps", True)):
             self.assertEqual(quantizer_for(codec, torch.device(device)) is not None, found)
@@ -220,7 +221,7 @@ class Pushes(unittest.TestCase):
 
     def test_small_and_empty_tensors(self):
         """The messages and the means of the host."""
-        for codec in ("3lc", "natural", "int8", "onebit", "topk:p=0.1", "topk:select=exact,p=0.1", "sbc",
+        for codec in ("3lc", "natural", "int8", "onebit", "topk:p=0.1", "topk:select=exact,p=0.1", "sbc", "sbc:block=9",
                       "random-sparse"):
             for sizes in (0,), (0, 100), (1, 3):
                 found, gradients = [], [torch.randn(n) for n in sizes]
@@ -261,7 +262,7 @@ class Pulls(unittest.TestCase):
         for dtype in (torch.float32, torch.float16, torch.bfloat16):
             for codec, pull, ours in (("3lc:s=1.5", None, 3), ("3lc", "ternary:block=100+quartic+zerorun", 3),
                                       ("3lc", "stochastic-ternary+quartic", 3), ("3lc", "topk:p=0.3+golomb", 0),
-                                      ("3lc", "raw", 0)):
+                                      ("3lc", "raw", 0), ("3lc-golomb", None, 3)):
                 (device, residuals), host, answers = self.answered(codec, pull, dtype)
                 on_device = OnDevice(device, Quantizer.of(codec), residuals, torch.device("cpu"))
                 out, wanted = ([torch.full((n,), 7, dtype=dtype) for n in self.SIZES.values()] for _ in range(2))
@@ -271,6 +272,28 @@ class Pulls(unittest.TestCase):
                 for i in range(3):
                     self.assertTrue(torch.equal(out[i], wanted[i]), f"{codec}, {pull}, {dtype}, tensor {i}")
                 self.assertEqual(count(), (0, ours), f"{codec}, {pull}, {dtype}")
+
+    def test_what_crosses(self):
+        """Payloads; also where Golomb codes would have more bytes than quartic ones, which are sent then."""
+        torch.manual_seed(5)
+        gradients = [torch.randn(500), torch.randn(300).sign()]
+        for pull in "3lc", "3lc-golomb":
+            kept = {i: torch.zeros(len(gradient)) for i, gradient in enumerate(gradients)}
+            ranks = threelc.exchange.AllReduce(
+                threelc.exchange.Config(workers=1, push="3lc", pull=pull, min_n=0), 0,
+                [threelc.exchange.Tensor(str(i), len(residual), residual=residual) for i, residual in kept.items()])
+            on_device, out = OnDevice(ranks, Quantizer.of("3lc"), kept, CPU), [torch.ones(500), torch.ones(300)]
+            answers = [bytes(ranks.reduce([bytes(on_device.push(gradients, 1.0)[0])]))]
+            with mock.patch.object(crossing, "_room", wraps=crossing._room) as room:
+                on_device.pull(answers, out)
+            frames = [threelc.Context(len(gradient), pull).compress(gradient) for gradient in gradients]
+            sizes = [threelc.peek(frame).payload_size for frame in frames]
+            self.assertLess(sizes[0], 100)
+            self.assertEqual(sizes[1], 60)
+            self.assertEqual([call.args[0] for call in room.call_args_list if call.args[0]],
+                             sizes if pull == "3lc-golomb" else [sum(sizes)])
+            self.assertEqual([mean.tolist() for mean in out],
+                             [threelc.decompress(frame).tolist() for frame in frames])
 
 
 def trained(rank, world, quantize, codec, mode, others=("sbc", "3lc-golomb")):
@@ -331,7 +354,8 @@ class Training(unittest.TestCase):
 
     def test_chosen(self):
         """Of codecs that send some of the values."""
-        for codec, mode, others in (("topk:p=0.1", "sharded", ("topk:select=exact,bits=2,p=0.05+golomb", "sbc:p=0.02")),
+        for codec, mode, others in (("topk:p=0.1,block=99", "sharded", ("topk:select=exact,bits=2,p=0.05+golomb",
+                                                                        "sbc:p=0.02,block=64")),
                                     ("sbc:p=0.05", "gather", ("topk:p=0.3,bits=1", "random-sparse:p=0.3"))):
             host, device = (CLUSTER.run(3, trained, quantize, codec, mode, others) for quantize in ("host", "device"))
             self.assertEqual(device, host)

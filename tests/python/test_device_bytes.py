@@ -16,7 +16,7 @@ if HERE:
     import kernels_codes
     import kernels_lossless
     import kernels_members
-    from threelc.torch.kernels import _golomb_triton, choice, code_choice, members
+    from threelc.torch.kernels import _golomb_triton, choice, code_choice, golomb, members
     from threelc.torch.kernels.codes import Codes, Words
     from threelc.torch.kernels.quantizer import Quantizer
     from threelc.torch.kernels.selector import Selector
@@ -48,6 +48,7 @@ class Lossless(NamedTuple):
     nonzero: float
     payload: float
     answer_quartic: float
+    answer_nonzero: float
     answer_payload: float
 
 
@@ -105,7 +106,7 @@ class Counted(unittest.TestCase):
         listed, size = LOSSLESS["quartic+zerorun"], int(ends[0])
         self.assertEqual(octets(pushed, "writes"), size)
         self.assertAlmostEqual(octets(pushed, "reads") / 2 / len(quartic), listed.quartic - 1, delta=0.01)  # 1 before
-        self.assertEqual((listed.nonzero, listed.payload), (0, 0))
+        self.assertEqual((listed.nonzero, listed.payload, listed.answer_nonzero), (0, 0, 0))
         self.assertEqual(listed.answer_quartic, 2)  # torch's fill_(), and what decodes
         self.assertAlmostEqual((octets(answered, "reads") + octets(answered, "writes")) / size,
                                listed.answer_payload + 1, delta=0.02)
@@ -119,7 +120,20 @@ class Counted(unittest.TestCase):
         # 2: the quantizer writes the bytes, and torch the words; all are copied into the payload
         self.assertAlmostEqual(octets(pushed, "reads") * 3 / 5 / len(quartic), listed.quartic - 2, delta=0.01)
         self.assertAlmostEqual(2 * pushed.bytes("maxima") / sent, listed.nonzero, delta=2)
-        self.assertEqual((listed.payload, listed.answer_quartic, listed.answer_payload), (1, 0, 0))
+        self.assertEqual(listed.payload, 1)
+
+    def test_golomb_answers(self):
+        """Octets are those of codes, and of states."""
+        quartic, n = symbols(0.05)
+        payload, = golomb.payloads(kernels_lossless.GOLOMB, quartic, (n,), torch.Tensor.clone)
+        piece = golomb.coded_of(bytes(payload.tolist()), n)
+        with kernels.Accesses() as answered:
+            kernels_lossless.GOLOMB.expand(payload, [piece])
+        listed, size = LOSSLESS["golomb"], len(payload)
+        moved_octets = octets(answered, "reads") + octets(answered, "writes")
+        self.assertAlmostEqual(moved_octets / size, listed.answer_payload + 1, delta=0.05)
+        self.assertEqual(2 * answered.bytes("maxima") / piece.k, listed.answer_nonzero)
+        self.assertEqual(listed.answer_quartic, 2)  # torch's full(), and what decodes
 
     def test_payloads(self):
         n = 8192
@@ -134,15 +148,17 @@ class Counted(unittest.TestCase):
 
     def test_members(self):
         n = 20480
-        for codec in ("topk:p=0.05", "topk:p=0.01,select=exact", "sparse-binary:p=0.01", "random-sparse"):
+        for codec in ("topk:p=0.05", "topk:p=0.01,select=exact", "sparse-binary:p=0.01", "random-sparse",
+                      "topk:p=0.05,block=4096", "sparse-binary:block=10240"):
             sweeps, selector = SWEEPS[codec.partition(":")[0]], Selector.of(codec)
             residual, gradient = None if selector.limit else torch.randn(n), torch.randn(n)
             with kernels.Accesses() as pushed:
                 k = len(members.choose(kernels_members.SWEEPS, selector, residual, gradient, 1, 0).positions)
-            samples = 0 if selector.exact or selector.limit else 12 * selector.samples(n)
+            are_all = selector.exact or 0 < selector.block <= selector.samples(selector.block)  # they set the threshold
+            samples = 0 if are_all or selector.limit else 12 * selector.samples(n)
             self.assertAlmostEqual((moved(pushed) - samples - 8 * k) / n, sweeps.measure + sweeps.encode, delta=0.1,
                                    msg=codec)
-            if selector.exact:
+            if are_all:
                 with Traffic() as torchs:
                     members.threshold(kernels_members.SWEEPS, selector, residual, gradient, 1, 0)
                 self.assertAlmostEqual((torchs.read + torchs.written - 12 * k) / n, sweeps.exact, delta=0.02, msg=codec)

@@ -17,7 +17,7 @@ from threelc.torch.kernels.quantizer import Quantizer
 if HERE:
     import kernels
     import kernels_lossless
-    from threelc.torch.kernels import _golomb_triton, _zerorun_triton
+    from threelc.torch.kernels import _golomb_expand_triton, _golomb_triton, _zerorun_triton
 
 CARRY = "-1 - tl.load(carries + tl.program_id(0))"
 WRONG = {  # what a device may do, as changes of the source
@@ -32,6 +32,11 @@ WRONG = {  # what a device may do, as changes of the source
     "shifts by too much": ("golomb", "cleared << 1 << (63 - shift)", "cleared << (63 - shift)"),
     "writes what has no room": ("golomb", "is_sent & (end <= ", "is_sent & (end != "),
     "swaps streams": ("golomb", "byte // place % 3", "byte // (81 // place) % 3"),
+    "reads on in the next piece": ("expand", "tl.where((first + SIZE < end)[:, None], state, 0)", "state"),
+    "forgets the piece before": ("expand", " - tl.load(origin)", ""),
+    "takes leftover bits for codes": ("expand", "(state == 1) & (rank < k)", "(state == 1)"),
+    "has other digits": ("expand", "digit // 3, digit", "digit // 9, digit"),
+    "swaps signs": ("expand", "tl.where(bit == 1, -digit, digit)", "tl.where(bit == 1, digit, -digit)"),
 }
 
 
@@ -118,6 +123,17 @@ class Kernels(unittest.TestCase):
             symbols[at] = 0
         kernels_lossless.compare("3lc-golomb", [kernels_lossless.quartic_of(symbols)])
 
+    def test_any_parameter(self):
+        """Codes that another writer makes: their quotients and remainders are longer than tiles, or end with them."""
+        size = 8 * _golomb_expand_triton.SIZE
+        cases = [(9000, b, [7, 8, 500, 501, 502, 4000, 8999]) for b in (0, 1, 3, 6, 9, 13, 48)]
+        cases += [(2 * size + last, 0, [0, size - 2, size - 1, 2 * size + last - 1]) for last in (1, 2, 3)]
+        cases += [(700, 2, [size + first + step for step in (0, 5, 6, 90)]) for first in range(-6, 3)]
+        cases = [(19, 0, []), *cases[:9], (300, 0, []), *cases[9:], (18, 0, [])]
+        coded = [kernels_lossless.written(n, b, at) for n, b, at in cases]
+        for way in kernels_lossless.GOLOMB, golomb.OPERATIONS:
+            kernels_lossless.expand(way, coded)
+
     def test_more_bytes_than_an_int_counts(self):
         """A tile of a tensor that is there on paper: its other pages are never touched."""
         first, tile = 2**31 + 5, _zerorun_triton.TILE
@@ -137,6 +153,19 @@ class Kernels(unittest.TestCase):
         code = "1" + "0" + f"{2**33:034b}" + "1" + "0" + f"{0:034b}" + "1"
         self.assertEqual(bytes(words[-2:].view(torch.uint8).tolist()), int(code.ljust(128, "1"), 2).to_bytes(16, "big"))
 
+    def test_more_codes_than_an_int_counts(self):
+        """The same of a code, whose symbol is the last one of the third stream."""
+        first, length, b, expand = 2**31 + 5, 2**31 + 8, 34, _golomb_expand_triton
+        payloads, words = torch.empty(first + 5, dtype=torch.uint8), torch.empty(length // 4, dtype=torch.int32)
+        payloads[first:] = torch.tensor(list(int(f"0{3 * length - 1:034b}1".ljust(40, "0"), 2).to_bytes(5, "big")))
+        words[-1], states, sums = 0x79797979, torch.empty(32, dtype=torch.uint8), torch.empty(1, 2, dtype=torch.int64)
+        zero, facts = torch.zeros(2, dtype=torch.int64), torch.tensor([[first, first + 5, 0, 0, b, 1, length, 0]])
+        sources = payloads, zero, facts, expand._tables((b,), CPU)
+        expand._follow[1,](*sources, zero, states, sums, 1, TILES=1, SIZE=32)
+        expand._write[1,](*sources, states, zero, words, 1, TILES=1, SIZE=32)
+        self.assertEqual(words[-1:].view(torch.uint8).tolist(), [121, 121, 121, 121 - 9])
+        self.assertEqual(int(sums[0, 0]) >> 32, 3 * length >> 32)
+
     def test_sweeps(self):
         """How many bytes go over the memory of the device; its caches hold what two loads of a sweep share."""
         n = 1 << 16
@@ -145,7 +174,7 @@ class Kernels(unittest.TestCase):
                 ("3lc", 0.05, 0.8, _zerorun_triton, "_count _shrink", _zerorun_triton.shrink,
                  zerorun.OPERATIONS.shrink),
                 ("3lc-golomb", 0.02, 5, _golomb_triton, "_count _measure _write", _golomb_triton.codes,
-                 _golomb_torch.codes)):
+                 golomb.OPERATIONS.codes)):
             symbols = torch.where(torch.rand(n) < share, 2, 1).to(torch.uint8)
             quartic, _ = kernels_lossless.quartic_of(symbols)
             lengths = (n,) if "golomb" in codec else (len(quartic),)
@@ -162,14 +191,38 @@ class Kernels(unittest.TestCase):
                   f"{(tiles.read + tiles.written) / n:.2f}; torch operations {traffic.read / n:.1f} + "
                   f"{traffic.written / n:.1f}")
 
+    def test_sweeps_of_answers(self):
+        """The same of Golomb codes that come back."""
+        n = 1 << 16
+        torch.manual_seed(2)
+        quartic, _ = kernels_lossless.quartic_of(torch.where(torch.rand(n) < 0.05, 2, 1).to(torch.uint8))
+        payload, = golomb.payloads(golomb.OPERATIONS, quartic, (n,), torch.Tensor.clone)
+        piece = golomb.coded_of(bytes(payload.tolist()), n)
+        with kernels.Accesses() as touched:
+            kernels_lossless.GOLOMB.expand(payload, [piece])
+        loads = sum(len(where) for where, size in touched.reads if size == 1)
+        self.assertAlmostEqual(loads / len(payload), 4, delta=0.05)
+        with Traffic() as traffic:
+            golomb.OPERATIONS.expand(payload, [piece])
+        kept = {name: mock.MagicMock(**{"__getitem__.return_value": lambda *args, i=i, **_: args[i].zero_()})
+                for name, i in (("_from_all", 4), ("_follow", 6), ("_write", 5))}  # which tensor it writes, or reads
+        with mock.patch.multiple(_golomb_expand_triton, **kept), Traffic() as tiles:
+            kernels_lossless.GOLOMB.expand(payload, [piece])
+        # full(), and what counts as all quartic bytes where the last ones are put
+        known = (tiles.read + tiles.written - 3 * len(quartic)) / len(payload)
+        print(f"# 3lc-golomb, answers: of tiles {known:.1f} bytes for each of {len(payload) / n:.3f} bytes a value, "
+              f"symbols {2 * touched.bytes('maxima') / n:.2f}; torch operations {traffic.read / n:.1f} + "
+              f"{traffic.written / n:.1f}")
+
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
 class Choice(unittest.TestCase):
     STAGES = {"zerorun": (lambda: _zerorun_triton, zerorun.zero_runs_for, zerorun.OPERATIONS),
-              "golomb": (lambda: _golomb_triton, golomb.codes_for, _golomb_torch.codes)}
+              "golomb": (lambda: _golomb_triton, golomb.codes_for, golomb.OPERATIONS),
+              "expand": (lambda: _golomb_expand_triton, golomb.codes_for, golomb.OPERATIONS)}
 
     def test_right_kernels_are_taken(self):
-        for name, right in (("zerorun", kernels_lossless.RUNS), ("golomb", _golomb_triton.codes)):
+        for name, right in (("zerorun", kernels_lossless.RUNS), ("golomb", kernels_lossless.GOLOMB)):
             original, choose, _ = self.STAGES[name]
             self.assertEqual(chosen(original(), choose, CPU), (right, []))
 
@@ -189,29 +242,34 @@ class Choice(unittest.TestCase):
             for original, choose, operations in self.STAGES.values():
                 self.assertEqual(chosen(original(), choose, CPU), (operations, []))
         self.assertTrue(zerorun.same_bytes(zerorun.OPERATIONS, CPU))
-        self.assertTrue(golomb.same_bytes(_golomb_torch.codes, CPU))
+        self.assertTrue(golomb.same_bytes(golomb.OPERATIONS, CPU))
 
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
 class Compiled(unittest.TestCase):
     PROGRAM = """
-from threelc.torch.kernels import _golomb_triton as golomb, _zerorun_triton as runs
-types = {**dict.fromkeys(("quartic", "coded"), "*u8"), **dict.fromkeys(
-    ("firsts", "ends", "starts", "tiles", "parameters", "words"), "*i64"), "carries": "*i32", "found": "*i32",
-    "n": "i64"}
+from threelc.torch.kernels import _golomb_expand_triton as expand, _golomb_triton as golomb, _zerorun_triton as runs
+types = {**dict.fromkeys(("quartic", "coded", "payloads", "states"), "*u8"), **dict.fromkeys(
+    ("firsts", "ends", "starts", "tiles", "parameters", "words", "pieces", "facts", "tables", "entries", "sums"),
+    "*i64"), "carries": "*i32", "found": "*i32", "n": "i64", "count": "i64"}
 tile = {"TILE": 256}
 made(runs._count, types, tile)
 made(runs._shrink, types, tile)
 made(runs._expand, types, tile)
 made(golomb._count, types, tile)
 made(golomb._write, {**types, "carries": "*i64"}, tile)
+tiles = {"TILES": 32, "SIZE": 32}
+made(expand._from_all, {**types, "states": "*i64"}, {**tiles, "STATES": 8})
+made(expand._follow, types, tiles)
+made(expand._write, {**types, "words": "*i32"}, tiles)
 """
 
     def test_kernels(self):
         """For GPUs of NVIDIA and AMD. Words are changed as the memory has them."""
         made = compiled(self.PROGRAM)
-        self.assertEqual(made.count(".visible .entry"), 5)
+        self.assertEqual(made.count(".visible .entry"), 8)
         self.assertTrue(re.findall(r"red\S*\.and\.b64", made) and re.findall(r"global_atomic_and_x2", made))
+        self.assertTrue(re.findall(r"(red|atom)\S*\.add\.\S*32", made) and re.findall(r"global_atomic_add\b", made))
 
 
 if __name__ == "__main__":

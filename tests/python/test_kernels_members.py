@@ -32,13 +32,14 @@ from philox import random_words  # noqa: E402
 WRONG = {  # what a device may do: the codec that finds it, and a change of the source
     "flushes subnormal sums": (
         0, "    bits = x.to(tl.int32", "    x = tl.where(tl.abs(x) < 2.0**-126, 0.0, x)\n    bits = x.to(tl.int32"),
-    "knows no NaN": (0, "tl.max(bits & 0x7fffffff, 0)", "tl.max(bits & 0x7f7fffff, 0)"),
+    "knows no NaN": (0, "tl.max(bits & 0x7fffffff, 1)", "tl.max(bits & 0x7f7fffff, 1)"),
     "takes the last ties": (1, "rank <= tl.load", "rank > tl.load"),
     "draws other samples": (0, "counter = index >> 2", "counter = index >> 3"),
     "lists the other side": (2, "(bits < 0) == (side == 1)", "(bits < 0) == (side == 0)"),
-    "divides approximately": (3, "tl.math.div_rn(x, tl.zeros([TILE], tl.float32) + p)", "x * (1 / p)"),
+    "divides approximately": (3, "tl.math.div_rn(x, tl.zeros([ROWS, WIDTH], tl.float32) + p)", "x * (1 / p)"),
     "sends other values": (3, "(words >> 8).to(tl.int32) < limit", "(words >> 8).to(tl.int32) + limit >= 1 << 24"),
-    "cannot compile": (0, "tl.cumsum(listed, 0)", "listed.cumulated()"),
+    "cannot compile": (0, "tl.cumsum(listed, 1)", "listed.cumulated()"),
+    "looks into the next block": (4, "(place < block) & (at < n)", "at < n"),
 }
 
 
@@ -131,13 +132,14 @@ class Kernels(unittest.TestCase):
         first, programs = n - n % _members_triton.TILE, -(-n // _members_triton.TILE)
         residual, gradient = torch.empty(n), torch.empty(n, dtype=torch.float16)
         residual[first:], gradient[first:] = torch.tensor([3.0, -2.0]), 0.5
-        least = torch.tensor([3.5, 1.5]).view(torch.int32)
-        starts, equals = torch.zeros(programs, dtype=torch.int64), torch.zeros(programs, 2, dtype=torch.int64)
+        least = torch.tensor([[3.5, 1.5]]).view(torch.int32)
+        starts, equals = torch.zeros(programs + 1, dtype=torch.int64), torch.zeros(programs, 2, dtype=torch.int64)
+        starts[-1] = 2
         with mock.patch.multiple(_members_triton, _count=LastProgram(_members_triton._count),
                                  _list=LastProgram(_members_triton._list)):
             largest, counts = _members_triton.counts(residual, gradient, least, None)
             rest = torch.empty_like(residual)
-            positions, values = _members_triton.lists(residual, gradient, least, starts, equals, torch.tensor([1, 0]),
+            positions, values = _members_triton.lists(residual, gradient, least, starts, equals, torch.tensor([[1, 0]]),
                                                       None, rest, 2, True)
         self.assertEqual((largest[-1:].view(torch.float32).item(), counts[-1].tolist()), (3.5, [[0, 1], [0, 1]]))
         self.assertEqual((positions[0].item(), values[0].item(), rest[first:].tolist()), (first, 3.5, [0, -1.5]))
@@ -160,11 +162,13 @@ class Kernels(unittest.TestCase):
         kernel = mock.MagicMock()
         with mock.patch.multiple(_members_triton, _draw=kernel, _count=kernel, _list=kernel):
             _members_triton.draw(x, x, 1025, 1, 2)
-            _members_triton.counts(x, x, x[:1], None)
-            _members_triton.lists(x, x, x[:1], x[:3], x[:3], None, None, x, 5, True)
-        self.assertEqual([call.args[0] for call in kernel.__getitem__.call_args_list], [(2,), (3,), (3,)])
+            _members_triton.counts(x, x, x[:1, None], None)
+            _members_triton.lists(x, x, x[:1, None], x[:4], x[:3], None, None, x, 5, True)
+            for block in (64, 1500):  # 40 rows of 64 values, 16 in a program; and 2 times 2 rows
+                _members_triton.counts(x, x, x[:40, None], None, block)
+        self.assertEqual([call.args[0] for call in kernel.__getitem__.call_args_list], [(2,), (3,), (3,), (3,), (4,)])
         self.assertEqual([call.kwargs["enable_fp_fusion"] for call in
-                          kernel.__getitem__.return_value.call_args_list], [False] * 3)
+                          kernel.__getitem__.return_value.call_args_list], [False] * 5)
 
     def test_sweeps(self):
         """Two: each value is read twice and written once, and 8 bytes for each that is sent. Torch operations read and
@@ -216,12 +220,12 @@ from threelc.torch.kernels import _members_triton as kernels
 types = {"residual": "*fp32", "gradient": sys.argv[1], "keys": "*i32", "random": "*i64", "least": "*i32",
          "largest": "*i32", "counts": "*i32", "starts": "*i64", "equals": "*i64", "ties": "*i64", "positions": "*i32",
          "values": "*fp32", "rest": "*fp32", "n": "i64", "seed": "i64", "step": "i64"}
-tile = {"TILE": kernels.TILE}
-made(kernels._draw, types, tile)
+made(kernels._draw, types, {"TILE": kernels.TILE})
+tile = {"ROWS": 1, "WIDTH": kernels.TILE}
 made(kernels._count, types, {**tile, "SIDES": 2, "CHANCE": False})
 made(kernels._count, types, {**tile, "SIDES": 1, "CHANCE": True, "residual": None})
 made(kernels._list, types, {**tile, "SIDES": 2, "TIES": True, "WHOLE": False, "CHANCE": False})
-made(kernels._list, types, {**tile, "SIDES": 1, "TIES": False, "WHOLE": True, "CHANCE": False})
+made(kernels._list, types, {"ROWS": 16, "WIDTH": 64, "SIDES": 1, "TIES": False, "WHOLE": True, "CHANCE": False})
 made(kernels._list, types, {**tile, "SIDES": 1, "TIES": False, "WHOLE": True, "CHANCE": True})
 """
 

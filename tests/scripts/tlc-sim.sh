@@ -173,7 +173,7 @@ PYTHON
 
 many=(-c 3lc -c 3lc:block=1000 -c 3lc-golomb -c ternary+quartic -c stochastic-ternary+quartic -c natural
   -c qsgd:bits=4 -c qsgd:block=300 -c onebit -c topk -c 'topk:select=exact,bits=1' -c topk:block=4096
-  -c sbc -c random-sparse -c int8 -c raw)
+  -c sbc -c sbc:block=1000 -c random-sparse -c int8 -c raw)
 on=(--shapes medium.txt --kind 'all-reduce,owners,gather,server:2' --ranks 3 --link 10Gbit --warmup 1
   --rounds 1 --compute 2 --format json --traces "$data")
 accepts "${on[@]}" "${many[@]}"
@@ -210,10 +210,11 @@ PUSH = {'3lc': (None, 20), '3lc:block=1000': (4 * (36 * 200 + 173), 20), '3lc-go
         'ternary+quartic': (QUARTIC, 20), 'random-sparse': (None, 8), 'int8': (LARGE, 8),
         'natural': (LARGE + 4 * 4, 8), 'qsgd:bits=4': (LARGE / 2, 8),
         'qsgd:block=300': (LARGE + 4 * 123 * 8, 8), 'onebit': (LARGE / 8, 20),
-        'topk': (None, 20), 'topk:select=exact,bits=1': (8 * 4 * 1843, 44), 'sbc': (2 * 8 * 4 * 369, 64)}
-GOLOMB = (QUARTIC, 20) # answers of 3lc-golomb, and of codecs that have no others
-ANSWERED = dict(PUSH, onebit=GOLOMB, topk=GOLOMB, sbc=GOLOMB, **{
-    '3lc-golomb': GOLOMB, 'topk:select=exact,bits=1': GOLOMB, 'topk:block=4096': GOLOMB,
+        'topk': (None, 20), 'topk:select=exact,bits=1': (8 * 4 * 1843, 44), 'topk:block=4096': (None, 44),
+        'sbc': (2 * 8 * 4 * 369, 64), 'sbc:block=1000': (2 * 8 * 4 * (36 * 10 + 9), 64)}
+GOLOMB = {'3lc-golomb', 'onebit', 'topk', 'topk:select=exact,bits=1', 'topk:block=4096', 'sbc',
+          'sbc:block=1000'} # of answers
+ANSWERED = dict(PUSH, **dict.fromkeys(GOLOMB, (None, 4)), **{
     'stochastic-ternary+quartic': PUSH['ternary+quartic'], 'random-sparse': (None, 4)})
 
 def stages(codec, sent, memory):
@@ -224,26 +225,27 @@ def stages(codec, sent, memory):
     rest = memory - 17 * QUARTIC - sent
     return rest % 16 == 0 and 0 < rest / 16 <= 4 * sent
 # what comes for each tensor that rank 0 owns, if all three have as much: bytes of each push, and what is read of it
-ADDED = {'3lc': (None, 2 * QUARTIC / 4), '3lc-golomb': (QUARTIC / 4, 0), 'ternary+quartic': (QUARTIC / 4, 0)}
+ADDED = {'3lc': (None, 2 * QUARTIC / 4), '3lc-golomb': (None, 2 * QUARTIC / 4), 'ternary+quartic': (QUARTIC / 4, 0)}
 
 def is_reduced(codec, p):
     """Whether pushes are added, and the means quantized: of one tensor, or up to all four."""
     came, read = ADDED[codec]
     coded = {'3lc': 3, '3lc-golomb': 17, 'ternary+quartic': 0}[codec] * QUARTIC / 4
-    each, twice = 24 * LARGE / 4 + 3 * read + coded, 3 if codec == '3lc' else 1
+    each, twice = 24 * LARGE / 4 + 3 * read + coded, {'3lc': 3, '3lc-golomb': 5}.get(codec, 1)
     rest = p['memory'] - twice * p['to_device'] - p['to_host']
-    if codec == '3lc-golomb': # codes are copied, too; of each symbol that is not 0 a word of 16 bytes is changed
+    if codec == '3lc-golomb': # codes are copied, too; for each symbol that is not 0 a push moves 8 bytes, a mean 16
         rest -= p['to_host']
     owned = int(rest // each) if came is None else p['to_device'] / 3 / came
     left = rest - owned * each
-    most = owned * QUARTIC / 4
-    assert 1 <= owned <= 4 and 0 < p['to_host'] <= most and 0 < p['to_device'] <= 3 * most, (codec, p)
-    return 0 < left / 16 <= 4 * p['to_host'] and left % 16 == 0 if codec == '3lc-golomb' else left == 0
+    codes = 4 * (p['to_device'] + 2 * p['to_host']) if codec == '3lc-golomb' else 0
+    return 1 <= owned <= 4 and 0 < p['to_host'] <= owned * QUARTIC / 4 and \
+        0 < p['to_device'] <= 3 * owned * QUARTIC / 4 and left % 8 == 0 and (left > 0) == (codes > 0) and \
+        left <= 8 * codes
 host, device, replayed = map(rows, ('host', 'device', 'replayed'))
 for key, row in replayed.items(): # real objects, which come and go
     moved = [[p['device']['to_host'] for p in rows[key]['phases']] for rows in (device, replayed)]
     assert (row['replayed'] or key == ('natural', 'server')) and moved[0] == moved[1], (key, moved)
-assert host.keys() == device.keys() and len(device) == 16 * 4
+assert host.keys() == device.keys() and len(device) == 17 * 4
 for (codec, kind), row in device.items():
     before = host[codec, kind]
     for key in 'sent_mean', 'sent_busiest', 'received_busiest', 'server_sent', 'messages':
@@ -262,14 +264,20 @@ for (codec, kind), row in device.items():
     assert push['to_host'] == sent + 4 * SMALL, (codec, kind, push)
     memory = push['memory'] - sweeps * LARGE - (sent if sweeps else 0)
     assert stages(codec, sent, memory) if shrunk else memory == 0, (codec, kind, push)
-    assert push['to_device'] == (sent / 2 if codec in ('sbc', 'topk:select=exact,bits=1') else 0), (codec, push)
+    returned = codec in ('sbc', 'sbc:block=1000', 'topk:select=exact,bits=1')
+    assert push['to_device'] == (sent / 2 if returned else 0), (codec, push)
     sent, sweeps = (VALUES, 0) if kind == 'gather' else ANSWERED.get(codec, (VALUES, 0))
     if sent is None:
         sent = pull['to_device'] - 4 * SMALL
-        assert 0 < sent <= (QUARTIC if codec == '3lc' else 12 * LARGE), pull
+        assert 0 < sent <= (12 * LARGE if codec == 'random-sparse' else QUARTIC), pull
     assert pull['to_host'] == 0 and pull['to_device'] == sent + 4 * SMALL, (codec, kind, pull)
-    rest = 2 * QUARTIC + 2 * sent if sweeps and codec == '3lc' else 0
-    assert math.isclose(pull['memory'], (4 * LARGE + sent + rest if sweeps else 0)), (codec, kind, pull)
+    rest = pull['memory'] - (4 * LARGE + sent if sweeps else 0)
+    if sweeps and codec in GOLOMB: # 8 bytes for each symbol that is not 0
+        codes = (rest - 2 * QUARTIC - 4 * sent) / 8
+        assert codes % 1 == 0 and 0 < codes <= 4 * sent, (codec, kind, pull)
+    else:
+        rest -= 2 * QUARTIC + 2 * sent if sweeps and codec == '3lc' else 0
+        assert math.isclose(rest, 0, abs_tol=1e-6), (codec, kind, pull)
     taken = sum(p['memory'] / 200e9 + (p['to_host'] + p['to_device']) / 10e9 for p in phases)
     assert math.isclose(row['device_ms'], 1e3 * taken), row
     assert math.isclose(row['step_ms'], 2 + row['device_ms'] + row['codec_ms'] + row['wire_ms']), row

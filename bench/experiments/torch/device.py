@@ -8,7 +8,8 @@ the kernels: that tests them, and says nothing of their speed.
 import argparse
 
 CODES = ("natural", "natural:bits=9", "int8", "qsgd", "qsgd:bits=4", "onebit")
-SPARSE = ("topk:p=0.05", "topk:p=0.01,select=exact", "sbc:p=0.01", "random-sparse:p=0.25")
+SPARSE = ("topk:p=0.05", "topk:p=0.01,select=exact", "sbc:p=0.01", "random-sparse:p=0.25",
+          "topk:p=0.03,bits=2,block=4096+golomb")
 LOSSLESS = ("3lc", "3lc-golomb")
 MODELS = {"resnet50": (25_557_032, 161), "gpt2": (124_439_808, 148)}  # values, tensors
 
@@ -22,7 +23,7 @@ def options() -> argparse.ArgumentParser:
     found.add_argument("--codes", nargs="*", choices=CODES, default=list(CODES),
                        help="other codecs whose sweeps are measured")
     found.add_argument("--sparse", nargs="*", default=list(SPARSE),
-                       help="of topk, sparse-binary or random-sparse, without blocks: the same")
+                       help="of topk, sparse-binary or random-sparse: the same")
     found.add_argument("--lossless", nargs="*", choices=LOSSLESS, default=list(LOSSLESS),
                        help="whose payloads are made of 3-value symbols, too")
     found.add_argument("--models", nargs="*", choices=MODELS, default=list(MODELS), help="whose steps are measured")

@@ -75,9 +75,9 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
                    on all ranks, which names them and the parameters. It costs a pass over the weights. 0: never.
     seed:          of stochastic codecs.
     threads:       that compress and decode.
-    quantize:      where codecs of 3-value symbols, natural, int8, qsgd, onebit, and without blocks topk, sbc and
-                   random-sparse quantize. "auto": where the gradients are; from a GPU payloads, with blocks 1.6 bits a
-                   value, or what is sent of topk, come to the host. "host": always by the library, "device": always
+    quantize:      where codecs of 3-value symbols, natural, int8, qsgd, onebit, topk, sbc and random-sparse quantize.
+                   "auto": where the gradients are; from a GPU payloads, of 3lc with blocks 1.6 bits a value, or what
+                   is sent of topk, come to the host. "host": always by the library, "device": always
                    there, on the CPU too, by torch operations or Triton. Bytes and results are the same. Other codecs
                    are always the library's.
     process_group: a group of backend gloo for the messages, which nobody else uses. None: a new one is made, with the

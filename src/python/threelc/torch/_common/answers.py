@@ -23,7 +23,7 @@ from ..kernels.codes import Words
 from ..kernels.quantizer import Quantizer
 from ..kernels.sums import add_for
 from ..kernels.ways import way_of
-from .crossing import is_shrunk, on_device, shrunk_on_device, symbols_on_device
+from .crossing import Quartic, on_device, symbols_on_device, way_of_symbols
 from .residuals import Residuals
 
 
@@ -101,7 +101,8 @@ class Answers(Residuals):
         if not all(map(_is_symbols, infos)):
             return None
         ns = [n for n, part in zip(self._sizes.values(), came) for _ in part]
-        quartic_of = shrunk_on_device if all(map(is_shrunk, infos)) else symbols_on_device
+        ways = set(map(way_of_symbols, infos))
+        quartic_of: Callable[..., Quartic] = ways.pop() if len(ways) == 1 else symbols_on_device
         scales, quartic = quartic_of(frames, ns, [0] * len(ns), self._device)
         weights = [c_float(factor * scale).value for factor, (scale,) in zip(factors, scales)]  # as floats multiply
         if not all(map(math.isfinite, weights)):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import struct
 from ctypes import memmove
 from itertools import chain
-from typing import Any, List, Sequence, Tuple
+from typing import Any, Callable, List, Sequence, Tuple
 
 import torch
 
@@ -13,15 +13,11 @@ from ..._arrays import octets
 from ...codec_strings import stages_of
 from ...frames import FrameInfo, peek
 from ...quartic import decompress_quartic, quartic_bytes
+from ..kernels import golomb
 from ..kernels.zerorun import zero_runs_for
 
 Quartic = Tuple[List[Sequence[float]], torch.Tensor]
 """what a symbol 1 of each block decodes to, for each frame, and the bytes of all on the device"""
-
-
-def is_shrunk(info: FrameInfo) -> bool:
-    """Whether a frame of 3-value symbols is one that the device expands."""
-    return not info.block and stages_of(info.codec) == ("quartic", "zerorun")
 
 
 def shrunk_on_device(frames: Sequence[Any], ns: Sequence[int], blocks: Sequence[int], device: torch.device) -> Quartic:
@@ -33,6 +29,15 @@ def shrunk_on_device(frames: Sequence[Any], ns: Sequence[int], blocks: Sequence[
     return [struct.unpack("<f", header[-4:]) for header in headers], quartic
 
 
+def codes_on_device(frames: Sequence[Any], ns: Sequence[int], blocks: Sequence[int], device: torch.device) -> Quartic:
+    """The same of Golomb codes."""
+    headers, payloads, sizes = payloads_on_device(frames, device)
+    pieces = [golomb.coded_of(memoryview(frame)[len(header):len(header) + size], n)
+              for frame, header, size, n in zip(frames, headers, sizes, ns)]
+    quartic = golomb.codes_for(device).expand(payloads, pieces)
+    return [struct.unpack("<f", header[-4:]) for header in headers], quartic
+
+
 def symbols_on_device(frames: Sequence[Any], ns: Sequence[int], blocks: Sequence[int], device: torch.device) -> Quartic:
     """The same of any frames of 3-value symbols: the host makes quartic bytes of them."""
     sizes = list(map(quartic_bytes, ns, blocks))
@@ -40,6 +45,16 @@ def symbols_on_device(frames: Sequence[Any], ns: Sequence[int], blocks: Sequence
     scales: List[Sequence[float]] = [decompress_quartic(frame, n, piece)[1]
                                      for frame, n, piece in zip(frames, ns, host.split(sizes))]
     return scales, host.to(device)
+
+
+def way_of_symbols(info: FrameInfo) -> Callable[..., Quartic]:
+    """Which of these takes a frame of 3-value symbols."""
+    stages = stages_of(info.codec) if info.n and not info.block else ()
+    if stages == ("quartic", "zerorun"):
+        return shrunk_on_device
+    if stages == ("golomb",) and info.payload_size < quartic_bytes(info.n, 0):  # else these are sent
+        return codes_on_device
+    return symbols_on_device
 
 
 def payloads_on_device(frames: Sequence[Any], device: torch.device) -> Tuple[List[bytes], torch.Tensor, List[int]]:

@@ -27,7 +27,7 @@ from ..kernels.quantizer import Quantizer
 from ..kernels.selector import Selector
 from ..kernels.ways import quantizer_for, way_of
 from .arguments import one_of
-from .crossing import is_shrunk, payloads_on_device, shrunk_on_device, symbols_on_device
+from .crossing import Quartic, payloads_on_device, way_of_symbols
 from .residuals import Residuals
 from .runners import nothing
 
@@ -189,15 +189,14 @@ class OnDevice(PushedFrames, Residuals):
     def _decode(self, frames: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
         """frames: of all pulled parts; None: its step failed. Other owners may have other codecs: what has no kernels,
         the host decodes."""
-        symbols: List[_Answer] = []
-        shrunk: List[_Answer] = []
+        symbols: Dict[Callable[..., Quartic], List[_Answer]] = {}  # by how they become quartic bytes
         coded = []  # frame, where it goes, codec
         for (i, first, n), frame in zip(self._pulled, frames):
             if frame is None:
                 continue
             target, info = out[i].view(-1)[first:first + n], peek(frame)
             if quantizer_of(info.codec)[0] in ("ternary", "stochastic-ternary"):
-                (shrunk if n and is_shrunk(info) else symbols).append((frame, target, info.block))
+                symbols.setdefault(way_of_symbols(info), []).append((frame, target, info.block))
                 continue
             codes = Codes.of(info.codec)
             if quantizer_of(info.codec)[0] in ("topk", "sparse-binary", "random-sparse"):
@@ -207,10 +206,9 @@ class OnDevice(PushedFrames, Residuals):
             else:
                 coded.append((frame, target, codes))
         self._decode_codes(coded)
-        for answers, quartic_of in (shrunk, shrunk_on_device), (symbols, symbols_on_device):
-            if answers:
-                frames, targets, blocks = zip(*answers)
-                self._decode_quartic(answers, *quartic_of(frames, list(map(len, targets)), blocks, self._device))
+        for quartic_of, answers in symbols.items():
+            frames, targets, blocks = zip(*answers)
+            self._decode_quartic(answers, *quartic_of(frames, list(map(len, targets)), blocks, self._device))
 
     def _decode_quartic(self, answers: Sequence[_Answer], scales: Sequence[Sequence[float]],
                         quartic: torch.Tensor) -> None:

@@ -45,8 +45,19 @@ def measure(codes: Codes, residual: Optional[torch.Tensor], gradient: torch.Tens
 
 def words_of(words: Words, n: int, device: torch.device) -> torch.Tensor:
     """n random words, as int64."""
+    return _blocks_of(words, torch.arange(-(-n // 4), device=device)).view(-1)[:n]
+
+
+def words_from(words: Words, first: torch.Tensor, n: int) -> torch.Tensor:
+    """The n random words from each of first on, as rows."""
+    counter = (first >> 2).unsqueeze(1) + torch.arange(n // 4 + 2, device=first.device)
+    found = _blocks_of(words, counter.view(-1)).view(len(first), -1)
+    return found.gather(1, (first & 3).unsqueeze(1) + torch.arange(n, device=first.device))
+
+
+def _blocks_of(words: Words, counter: torch.Tensor) -> torch.Tensor:
+    """The four words that each counter makes."""
     low = 0xffffffff
-    counter = torch.arange(-(-n // 4), device=device)
     c0, c1 = counter & low, counter >> 32
     c2, c3 = torch.full_like(c0, words.step & low), torch.full_like(c0, words.step >> 32)
     k0, k1 = words.seed & low, words.seed >> 32
@@ -54,7 +65,7 @@ def words_of(words: Words, n: int, device: torch.device) -> torch.Tensor:
         p0, p1 = c0 * 0xd2511f53, c2 * 0xcd9e8d57  # modulo 2^64, as signed numbers
         c0, c1, c2, c3 = (p1 >> 32 & low) ^ c1 ^ k0, p1 & low, (p0 >> 32 & low) ^ c3 ^ k1, p0 & low
         k0, k1 = (k0 + 0x9e3779b9) & low, (k1 + 0xbb67ae85) & low
-    return torch.stack([c0, c1, c2, c3], 1).view(-1)[:n]
+    return torch.stack([c0, c1, c2, c3], 1)
 
 
 def _packed(values: torch.Tensor, bits: int) -> torch.Tensor:

@@ -7,7 +7,7 @@ from typing import List, Optional, Tuple
 
 import torch
 
-from ._codes_torch import words_of
+from ._codes_torch import words_from, words_of
 from .codes import Words
 from .operations import bits_of, summed
 from .selector import Chance
@@ -21,13 +21,18 @@ def keys_of(x: torch.Tensor, side: int, sides: int) -> torch.Tensor:
     return (bits ^ torch.iinfo(bits.dtype).min if side else bits).clamp(min=0)
 
 
-def draw(residual: Optional[torch.Tensor], gradient: torch.Tensor, samples: int, seed: int, step: int) -> torch.Tensor:
-    """The keys of samples of residual + gradient: one is drawn from each of so many equal parts."""
-    whole, part = divmod(len(gradient), samples)
+def draw(residual: Optional[torch.Tensor], gradient: torch.Tensor, samples: int, seed: int, step: int, first: int = 0,
+         units: int = 1) -> torch.Tensor:
+    """The keys of samples of residual + gradient: one is drawn from each of so many equal parts of each unit. Units
+    have equally many values. first: of them, in the tensor."""
+    length = len(gradient) // units
+    whole, part = divmod(length, samples)
     j = torch.arange(samples, device=gradient.device)
     start = j * whole + torch.div(j * part, samples, rounding_mode="floor")
     end = (j + 1) * whole + torch.div((j + 1) * part, samples, rounding_mode="floor")
-    at = start + words_of(Words(seed, step), samples, gradient.device) % (end - start)
+    begins = torch.arange(units, device=gradient.device).unsqueeze(1) * length
+    words = words_from(Words(seed, step), first + begins[:, 0], samples)
+    at = (begins + start + words % (end - start)).view(-1)
     return keys_of(summed(None if residual is None else residual[at], gradient[at]), 0, 1)
 
 
@@ -38,44 +43,55 @@ def _lots(chance: Optional[Chance], gradient: torch.Tensor) -> Optional[torch.Te
     return words_of(Words(chance.seed, chance.step), len(gradient), gradient.device) >> 8 < chance.limit
 
 
-def counts(residual: Optional[torch.Tensor], gradient: torch.Tensor, least: torch.Tensor,
-           chance: Optional[Chance]) -> Tuple[torch.Tensor, torch.Tensor]:
-    """The largest keys of residual + gradient, one for each program, of which there is one here; and of each program
-    and side how many keys are above least and how many equal it.
+def _rows_of(x: torch.Tensor, block: int) -> torch.Tensor:
+    """The units as rows; the last one ends with zeros."""
+    return torch.nn.functional.pad(x, (0, -len(x) % block)).view(-1, block) if block else x.view(1, -1)
 
-    residual: n values, float32; None: 0. gradient: n values, float32, float16 or bfloat16. least: of each side, at
-    least 1. chance: only values that it sends count."""
-    x, sides, drawn = summed(residual, gradient), len(least), _lots(chance, gradient)
+
+def counts(residual: Optional[torch.Tensor], gradient: torch.Tensor, least: torch.Tensor,
+           chance: Optional[Chance], block: int = 0) -> Tuple[torch.Tensor, torch.Tensor]:
+    """The largest keys of residual + gradient, one for each tile, which are the units here; and of each tile and side
+    how many keys are above least and how many equal it.
+
+    residual: n values, float32; None: 0. gradient: n values, float32, float16 or bfloat16. least: of each unit and
+    side, at least 1. chance: only values that it sends count. block: values of a unit; 0: all n. Each unit has equally
+    many tiles."""
+    x, sides, drawn = summed(residual, gradient), least.shape[1], _lots(chance, gradient)
     found: List[torch.Tensor] = []
     for side in range(sides):
         keys = keys_of(x, side, sides)
         if drawn is not None:
             keys = keys.masked_fill(~drawn, 0)
-        found += [(keys > least[side]).sum(), (keys == least[side]).sum()]
-    return keys_of(x, 0, 1).amax().view(1), torch.stack(found).view(1, sides, 2)
+        rows = _rows_of(keys, block)
+        found += [(rows > least[:, side:side + 1]).sum(1), (rows == least[:, side:side + 1]).sum(1)]
+    return _rows_of(keys_of(x, 0, 1), block).amax(1), torch.stack(found, 1).view(-1, sides, 2)
 
 
 def lists(residual: Optional[torch.Tensor], gradient: torch.Tensor, least: torch.Tensor, starts: torch.Tensor,
           equals: torch.Tensor, ties: Optional[torch.Tensor], chance: Optional[Chance], rest: Optional[torch.Tensor],
-          k: int, whole: bool) -> Tuple[torch.Tensor, torch.Tensor]:
-    """Positions of the first k values whose keys are above least, or among the first of those that equal it, and these
+          k: int, whole: bool, block: int = 0) -> Tuple[torch.Tensor, torch.Tensor]:
+    """Positions of k values whose keys are above least, or among the first of their unit that equal it, and these
     values, with chance divided by its p. rest, if there is a residual, becomes residual + gradient. whole: less the
     value that is listed.
 
-    starts: where the lists of each program begin. equals: of each program and side, how many keys before it equal
-    least. ties: of each side, how many of these are listed; None: all. Neither matters to the only program here."""
-    sides, drawn = len(least), _lots(chance, gradient)
+    starts: where the lists of each tile begin, and the last one ends; what has no room there is not listed. equals: of
+    each tile and side, how many keys before it in its unit equal least. ties: of each unit and side, how many of these
+    are listed; None: all."""
+    sides, drawn = least.shape[1], _lots(chance, gradient)
     x = summed(residual, gradient) if residual is None or rest is None else torch.add(residual, gradient, out=rest)
-    listed = torch.zeros_like(x, dtype=torch.bool)
+    listed = torch.zeros_like(_rows_of(x, block), dtype=torch.bool)
     for side in range(sides):
         keys = keys_of(x, side, sides)
         if drawn is not None:
             keys = keys.masked_fill(~drawn, 0)
-        equal = keys == least[side]
+        rows = _rows_of(keys, block)
+        equal = rows == least[:, side:side + 1]
         if ties is not None:
-            equal &= equal.cumsum(0) <= ties[side]
-        listed |= (keys > least[side]) | equal
-    positions = listed.nonzero()[:k, 0]
+            equal &= equal.cumsum(1) <= ties[:, side:side + 1]
+        listed |= (rows > least[:, side:side + 1]) | equal
+    if ties is None and block:
+        listed &= listed.cumsum(1) <= (starts[1:] - starts[:-1]).unsqueeze(1)
+    positions = listed.view(-1).nonzero()[:k, 0]
     values = x[positions]
     if chance is not None:
         values /= torch.full((1,), chance.p, device=x.device)

@@ -2,9 +2,9 @@
 """Frames of topk, sparse-binary and random-sparse of gradients where these lie, as on a GPU: the values that are sent
 cross the bus with their positions, not the others.
 
-A threshold is found first: of topk in a sample, of sparse-binary among all values by torch; random-sparse has none.
-Then two sweeps count and list what reaches it, or is drawn; the second writes what is left, too. Sums for means are
-made on the host, in the order of the C library, from the values that are sent.
+A threshold is found first, of each block if there are some: of topk in a sample, of sparse-binary among all values by
+torch; random-sparse has none. Then two sweeps count and list what reaches it, or is drawn; the second writes what is
+left, too. Sums for means are made on the host, in the order of the C library, from the values that are sent.
 """
 from __future__ import annotations
 
@@ -30,9 +30,8 @@ from .tried import tried
 class Sweeps(NamedTuple):
     """What goes over the values, as _members_torch.py describes it."""
 
-    draw: Callable[[Optional[torch.Tensor], torch.Tensor, int, int, int], torch.Tensor]
-    counts: Callable[[Optional[torch.Tensor], torch.Tensor, torch.Tensor, Optional[Chance]],
-                     Tuple[torch.Tensor, torch.Tensor]]
+    draw: Callable[..., torch.Tensor]
+    counts: Callable[..., Tuple[torch.Tensor, torch.Tensor]]
     lists: Callable[..., Tuple[torch.Tensor, torch.Tensor]]
 
 
@@ -76,22 +75,37 @@ class Chosen(NamedTuple):
 
 def threshold(sweeps: Sweeps, selector: Selector, residual: Optional[torch.Tensor], gradient: torch.Tensor, seed: int,
               step: int) -> torch.Tensor:
-    """The least key that is sent, at least 1, of each side."""
+    """The least key that is sent, at least 1, of each unit, a block or the tensor, and side."""
     n = len(gradient)
+    block = min(selector.block or n, n)
+    units, rest = divmod(n, block)
+    found = [_threshold(sweeps, selector, residual, gradient, 0, units, block, seed, step)]
+    if rest:
+        found.append(_threshold(sweeps, selector, residual, gradient, n - rest, 1, rest, seed, step))
+    return torch.cat(found)
+
+
+def _threshold(sweeps: Sweeps, selector: Selector, residual: Optional[torch.Tensor], gradient: torch.Tensor, first: int,
+               units: int, n: int, seed: int, step: int) -> torch.Tensor:
+    """Of units of n values, from the first value on."""
+    there = slice(first, first + units * n)
+    residual, gradient = None if residual is None else residual[there], gradient[there]
+    none = torch.ones(units, selector.sides, dtype=torch.int32, device=gradient.device)
     if selector.limit:
-        return torch.ones(1, dtype=torch.int32, device=gradient.device)
+        return none
     if selector.exact:
         x, k = summed(residual, gradient), min(selector.most(n), n)
-        least = [keys_of(x, side, selector.sides).topk(k).values[-1:] for side in range(selector.sides)]
-        return torch.cat(least).clamp_(min=1)
+        least = [keys_of(x, side, selector.sides).view(units, n).topk(k).values[:, -1:]
+                 for side in range(selector.sides)]
+        return torch.cat(least, 1).clamp_(min=1)
     samples = selector.samples(n)
     k = selector.wanted(samples)
     if k == samples:
-        return torch.ones(1, dtype=torch.int32, device=gradient.device)
+        return none
     keys = (keys_of(summed(residual, gradient), 0, 1) if samples == n else
-            sweeps.draw(residual, gradient, samples, seed, step))
-    largest = keys.topk(k + 1).values
-    return torch.where(largest[k:] > 0, largest[k - 1:k], torch.ones_like(largest[k:]))
+            sweeps.draw(residual, gradient, samples, seed, step, first, units))
+    largest = keys.view(units, samples).topk(k + 1).values
+    return torch.where(largest[:, k:] > 0, largest[:, k - 1:k], none)
 
 
 def measure(sweeps: Sweeps, selector: Selector, residual: Optional[torch.Tensor], gradient: torch.Tensor, seed: int,
@@ -99,15 +113,20 @@ def measure(sweeps: Sweeps, selector: Selector, residual: Optional[torch.Tensor]
     """For tensors on one device, of at least one value. residual None: 0. The host does not wait for it."""
     n, chance = len(gradient), Chance(seed, step, selector.limit) if selector.limit else None
     least = threshold(sweeps, selector, residual, gradient, seed, step)
-    largest, counts = sweeps.counts(residual, gradient, least, chance)
-    above, equal = counts.long().unbind(2)
-    equals = equal.cumsum(0) - equal
-    listed, ties = above + equal, None
+    largest, counts = sweeps.counts(residual, gradient, least, chance, selector.block)
+    above, equal = counts.long().view(len(least), -1, selector.sides, 2).unbind(3)  # of units, tiles, sides
+    equals = equal.cumsum(1) - equal
+    most = torch.full((len(least), 1), selector.most(min(selector.block or n, n)), device=gradient.device)
+    if selector.block and n % selector.block:
+        most[-1] = selector.most(n % selector.block)
+    listed, ties = (above + equal).sum(2), None
     if selector.exact:
-        ties = selector.most(n) - above.sum(0)
-        listed = above + (ties - equals).clamp(min=0).minimum(equal)
-    ends = listed.sum(1).cumsum(0)
-    return Measured(torch.stack([largest.amax().long(), ends[-1]]), least, ends - listed.sum(1), equals, ties, chance)
+        ties = most - above.sum(1)
+        listed = (above + (ties.unsqueeze(1) - equals).clamp(min=0).minimum(equal)).sum(2)
+    else:
+        listed = (most - listed.cumsum(1) + listed).clamp(min=0).minimum(listed)
+    starts = torch.nn.functional.pad(listed.view(-1).cumsum(0), (1, 0))
+    return Measured(torch.stack([largest.amax().long(), starts[-1]]), least, starts, equals, ties, chance)
 
 
 def is_finite(selector: Selector, found: Sequence[int]) -> bool:
@@ -120,10 +139,8 @@ def take(sweeps: Sweeps, selector: Selector, residual: Optional[torch.Tensor], g
          measured: Measured, found: Sequence[int], rest: Optional[torch.Tensor]) -> Chosen:
     """What is sent of values that are finite. rest: n values, float32, which are written; None: there is no
     residual."""
-    n = len(gradient)
-    k = min(found[1], selector.sides * selector.most(n))
-    positions, values = sweeps.lists(residual, gradient, *measured[1:], rest, k, selector.whole)
-    return Chosen(n, positions, values, rest)
+    positions, values = sweeps.lists(residual, gradient, *measured[1:], rest, found[1], selector.whole, selector.block)
+    return Chosen(len(gradient), positions, values, rest)
 
 
 def choose(sweeps: Sweeps, selector: Selector, residual: Optional[torch.Tensor], gradient: torch.Tensor, seed: int,
@@ -168,7 +185,8 @@ def put(frame: Any, out: torch.Tensor) -> None:
 
 # ---- on a device before the first use ----
 
-CODECS = ("topk:p=0.05", "topk:p=0.03,select=exact", "sbc:p=0.02", "random-sparse:p=0.1")  # of the check
+CODECS = ("topk:p=0.05", "topk:p=0.03,select=exact", "sbc:p=0.02", "random-sparse:p=0.1",
+          "topk:p=0.1,block=100")  # of the check
 
 
 def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype) -> bool:

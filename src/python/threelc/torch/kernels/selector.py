@@ -29,7 +29,7 @@ class Chance(NamedTuple):
 
 
 class Selector(NamedTuple):
-    """Of topk, sparse-binary or random-sparse, without blocks."""
+    """Of topk, sparse-binary or random-sparse."""
 
     codec: str
     p: float
@@ -39,25 +39,28 @@ class Selector(NamedTuple):
     """so many values are sent; else a sample says from which magnitude on they are"""
     whole: bool
     """what a value that is sent leaves behind is known without its frame: nothing, or of random-sparse x - x / p"""
+    block: int
+    """values that choose by themselves; 0: all do together"""
     limit: int = 0
     """of random-sparse: as in Chance; of others 0"""
 
     @classmethod
     def of(cls, codec: str) -> Optional[Selector]:
-        """None: the codec is another one, or has blocks."""
+        """None: the codec is another one."""
         name, parameters = quantizer_of(codec)
-        if name not in ("topk", "sparse-binary", "random-sparse") or "block" in parameters:
+        if name not in ("topk", "sparse-binary", "random-sparse"):
             return None
-        if name == "random-sparse":
+        if name == "random-sparse":  # each value is drawn by itself
             p = float(parameters.get("p", 0.25))
-            return cls(codec, p, 1, False, True, _up(p * (1 << 24), 1 << 24))
+            return cls(codec, p, 1, False, True, 0, _up(p * (1 << 24), 1 << 24))
+        block = int(parameters.get("block", 0))
         if name == "sparse-binary":
-            return cls(codec, float(parameters.get("p", 0.01)), 2, True, False)
+            return cls(codec, float(parameters.get("p", 0.01)), 2, True, False, block)
         return cls(codec, float(parameters.get("p", 0.05)), 1, parameters.get("select") == "exact",
-                   parameters.get("bits", "32") == "32")
+                   parameters.get("bits", "32") == "32", block)
 
     def most(self, n: int) -> int:
-        """How many of n values are sent of each side at most."""
+        """How many of the n values of a unit are sent of each side at most."""
         if self.limit:
             return n
         if not self.exact:
