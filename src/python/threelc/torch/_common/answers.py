@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from ctypes import c_float
 from itertools import chain
-from typing import Any, Container, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
