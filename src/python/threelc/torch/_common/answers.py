@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from ctypes import c_float
 from itertools import chain
-from typing import Any, Container, Dict, List, Optional, Sequence, Tuple
+from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Tuple
 
 import torch
 
@@ -102,7 +102,9 @@ class Answers(Residuals):
             return None
         ns = [n for n, part in zip(self._sizes.values(), came) for _ in part]
         ways = set(map(way_of_symbols, infos))
-        quartic_of: Callable[..., Quartic] = ways.pop() if len(ways) == 1 else symbols_on_device
+        quartic_of: Callable[..., Quartic] = symbols_on_device
+        if len(ways) == 1:
+            quartic_of = ways.pop()
         scales, quartic = quartic_of(frames, ns, [0] * len(ns), self._device)
         weights = [c_float(factor * scale).value for factor, (scale,) in zip(factors, scales)]  # as floats multiply
         if not all(map(math.isfinite, weights)):
