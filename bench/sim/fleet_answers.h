@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
  * Rank 0 of an all-reduce, whose device adds the pushes to its parts and makes answers: what crosses, and what its host
- * does, as src/python/threelc/torch/_common/answers.py. Contexts of the codec of answers stand for the device. Messages
+ * does, as src/python/threelc/torch/_device/answers.py. Contexts of the codec of answers stand for the device. Messages
  * are the same as without a device.
  */
 #ifndef SIM_FLEET_ANSWERS_H

@@ -2,7 +2,7 @@
  *
  * Rank 0 of a fleet where its gradients are on a device: what crosses, and what its host does in a step. The host makes
  * frames of what the device quantized, and takes answers apart for the device, as src/python/threelc/torch does
- * (_common/device.py). A context of the codec stands for the device; it has the residuals. Messages are the same as
+ * (_device/on_device.py). A context of the codec stands for the device; it has the residuals. Messages are the same as
  * without a device, but for random words of steps that are replayed.
  */
 #ifndef SIM_FLEET_DEVICE_H

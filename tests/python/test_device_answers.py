@@ -9,8 +9,8 @@ import torch
 
 import threelc
 from threelc import Status, exchange
-from threelc.torch._common.answers import answers_for
-from threelc.torch._common.crossing import shrunk_on_device
+from threelc.torch._device.answers import answers_for
+from threelc.torch._device.crossing import shrunk_on_device
 from threelc.torch._common.groups import Clock, Group
 from threelc.torch.kernels import sums
 from threelc.torch.kernels.operations import bits_of

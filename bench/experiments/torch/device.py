@@ -43,7 +43,7 @@ from device_rows import Clock, Table, require  # noqa: E402
 from device_sparse import sparse_rows  # noqa: E402
 import threelc  # noqa: E402
 from threelc import exchange  # noqa: E402
-from threelc.torch._common.device import OnDevice  # noqa: E402
+from threelc.torch._device.on_device import OnDevice  # noqa: E402
 from threelc.torch.kernels.choice import OPERATIONS, quantized, sweeps_for  # noqa: E402
 from threelc.torch.kernels.code_choice import OPERATIONS as CODE_OPERATIONS  # noqa: E402
 from threelc.torch.kernels.code_choice import WORDS, code_sweeps_for, coded  # noqa: E402

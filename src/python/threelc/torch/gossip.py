@@ -12,7 +12,7 @@ from .._errors import Error, ParameterError, Status
 from ..codec_strings import check_codec, quantizer_of
 from ..exchange import GossipKind, Graph, GraphKind
 from ._common.arguments import check_numbers, one_of
-from ._common.device import PushedFrames, check_quantize, place_of
+from ._common.device import check_quantize, place_of
 from ._common.groups import Traffic
 from ._common.module import Model, assign, copied, flat, is_rounded, real, rounded, size_of
 from ._common.optimizer import InPlaceOfOptimizer, Patience, check_closure, check_optimizer
@@ -20,6 +20,7 @@ from ._common.scaler import take_scale
 from ._common.signals import signals_wait
 from ._common.states import MADE, RANKS, TRAFFIC, Kind, check_made, made_with, states_for
 from ._common.transport import Transport
+from ._device.on_device import PushedFrames
 from .kernels.ways import quantizer_for
 
 STATE_VERSION = 2  # of state_dict()

@@ -21,8 +21,8 @@ from ..._c import DType
 from ..._errors import StepError
 from ...codec_strings import check_codec
 from ..kernels.ways import quantizer_for
-from .answers import Answers, answers_for
-from .device import OnDevice
+from .._device.answers import Answers, answers_for
+from .._device.on_device import OnDevice
 from .histories import compare_histories
 from .module import copied
 from .states import traffic_saved

@@ -10,7 +10,8 @@ import torch
 
 from ... import exchange
 from ..._errors import Status, StepError
-from .._common.device import OnDevice, queued
+from .._common.device import queued
+from .._device.on_device import OnDevice
 from .._common.groups import Clock
 from .._common.module import assign, copied
 from .._common.runners import nothing

@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: MIT
+"""Gradients and answers that stay on a device."""

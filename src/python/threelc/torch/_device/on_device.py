@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: MIT
+"""Quantization where the gradients are: 3-value symbols, codes of natural, int8, qsgd and onebit, and what topk,
+sparse-binary and random-sparse choose.
+
+Accumulation, quantization, residual and packing run there, without blocks zero-run and Golomb coding, too. As payloads,
+as quartic bytes (1.6 bits a value) or codes they come to the host, where frames are finished; of what is chosen
+positions and values do. Answers go back as such bytes, too, and are decoded there.
+"""
+from __future__ import annotations
+
+import math
+from itertools import chain, islice
+from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
+
+import torch
+
+from ... import exchange
+from ..._errors import Status, StepError
+from ...codec_strings import quantizer_of
+from ...frames import decompress, peek
+from ...quartic import quartic_bytes
+from ..kernels import members
+from ..kernels.choice import sweeps_for
+from ..kernels.code_choice import code_sweeps_for
+from ..kernels.codes import Codes, Words
+from ..kernels.quantizer import Quantizer
+from ..kernels.selector import Selector
+from ..kernels.ways import way_of
+from .crossing import Quartic, payloads_on_device, way_of_symbols
+from .residuals import Residuals
+
+_Answer = Tuple[Any, torch.Tensor, int]  # frame, where it goes, values of a block
+
+
+class PushedFrames:
+    """Pushes of an object of the exchange whose tensors are quantized on a device."""
+
+    def __init__(self, pushing: Union[exchange.AllReduce, exchange.Worker, exchange.Gossip],
+                 quantizer: Union[Quantizer, Codes, Selector], tensors: Iterable[int], device: torch.device,
+                 residuals: Dict[int, torch.Tensor]) -> None:
+        """tensors: the indices of those that are quantized there. residuals: on the device, of those that have one."""
+        self._pushing: Any = pushing
+        self._quantizer = quantizer
+        self._ours = set(tensors)
+        self._device = device
+        self._parts: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pushed_parts()]
+        self._seeds = {(p.tensor, p.first, p.n): p.seed for p in pushing.pushed_parts()}
+        self._quantized = [part for part in self._parts if part[0] in self._ours]
+        self.residuals = residuals
+
+    def push(self, gradients: Sequence[torch.Tensor], *weight: float) -> Any:
+        """The object's push of gradients on the device, with the weight that it takes."""
+        if not self._quantized:  # as in steps of floats, and where tensors are empty
+            return self._pushing.push([gradient.cpu() for gradient in gradients], *weight)
+        if isinstance(self._quantizer, Selector):
+            return self._push_chosen(self._quantizer, gradients, *weight)
+        way, ours = way_of(self._quantizer, self._device, gradients[0].dtype), self._quantized
+        values = [(_part_of(self.residuals, part), _gradient_of(gradients, part)) for part in ours]
+        counts = [way.measured(n) for _, _, n in ours]
+        found = torch.zeros(sum(counts), dtype=way.measured_dtype, device=self._device)
+        for tensors, piece in zip(values, found.split(counts)):
+            way.measure(*tensors, piece)
+        numbers = iter(found.tolist())
+        scalars = [way.scalars(list(islice(numbers, count)), n) for count, (_, _, n) in zip(counts, ours)]
+        if not all(map(math.isfinite, chain(*scalars))):
+            return self._push_nothing(gradients, ours, scalars, *weight)
+        rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
+        sizes = [way.size(n) for _, _, n in ours]
+        made = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
+        on_device = torch.tensor(list(chain(*scalars)), dtype=torch.float32, device=self._device)
+        for part, tensors, scalar, piece in zip(ours, values, on_device.split(list(map(len, scalars))),
+                                                made.split(sizes)):
+            way.encode(*tensors, scalar, Words(self._seeds[part], self._pushing.step), _part_of(rest, part), piece)
+        frames = way.frames(made, scalars, [n for _, _, n in ours], self._pushing.config.dtype)
+        return self._push_frames(gradients, dict(zip(ours, frames)), rest, *weight)
+
+    def _push_chosen(self, selector: Selector, gradients: Sequence[torch.Tensor], *weight: float) -> Any:
+        """The same where some values are chosen. The host waits once to know how many."""
+        sweeps, step = members.sweeps_for(self._device, gradients[0].dtype), self._pushing.step
+        ours = self._quantized
+        values = [(_part_of(self.residuals, part), _gradient_of(gradients, part)) for part in ours]
+        measured = [members.measure(sweeps, selector, *tensors, self._seeds[part], step)
+                    for part, tensors in zip(ours, values)]
+        found = torch.stack([each.found for each in measured]).tolist()
+        finite = [members.is_finite(selector, numbers) for numbers in found]
+        if not all(finite):
+            return self._push_nothing(gradients, ours, [[0.0 if fine else math.inf] for fine in finite], *weight)
+        rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
+        chosen = [members.take(sweeps, selector, *tensors, each, numbers, _part_of(rest, part))
+                  for part, tensors, each, numbers in zip(ours, values, measured, found)]
+        made = members.frames(selector, chosen, self._pushing.config.dtype)
+        return self._push_frames(gradients, dict(zip(ours, made)), rest, *weight)
+
+    def _push_frames(self, gradients: Sequence[torch.Tensor], frames: Dict[Tuple[int, int, int], bytes],
+                     rest: Dict[int, torch.Tensor], *weight: float) -> Any:
+        """frames: of parts, by tensor, first value and number. rest: the residuals if the push is taken."""
+        others = [None if i in self._ours else gradient.cpu() for i, gradient in enumerate(gradients)]
+        messages = self._pushing.push_frames(others, [frames.get(part) for part in self._parts], *weight)
+        if self._pushing.outcome().cause == Status.OK:
+            for i, residual in self.residuals.items():
+                residual.data = rest[i]
+        return messages
+
+    def _push_nothing(self, gradients: Sequence[torch.Tensor], parts: Sequence[Tuple[int, int, int]],
+                      scalars: Sequence[Sequence[float]], *weight: float) -> Any:
+        """A value is not finite. The object finds that itself, and tells all."""
+        bad = {i for (i, _, _), found in zip(parts, scalars) if not all(map(math.isfinite, found))}
+        found: List[Any] = [
+            torch.full_like(gradient, math.nan if i in bad else 0.0, device="cpu") if i in self._ours else
+            gradient.cpu() for i, gradient in enumerate(gradients)]
+        return self._pushing.push(found, *weight)
+
+
+class OnDevice(PushedFrames, Residuals):
+    """The tensors of a worker, or of a rank of an all-reduce, that are quantized on a device, where their residuals
+    are, too.
+
+    When a push is not taken, or a step fails, the object puts what comes back into its own residuals, and pull() adds
+    it to those of the device.
+    """
+
+    def __init__(self, pushing: Union[exchange.AllReduce, exchange.Worker],
+                 quantizer: Union[Quantizer, Codes, Selector], host: Mapping[int, Optional[torch.Tensor]],
+                 device: torch.device) -> None:
+        """host: the residuals of the object, by index of the tensor; None: it keeps none. Those on the device begin
+        with their values."""
+        self._object = pushing
+        Residuals.__init__(self, {i: residual for i, residual in host.items() if residual is not None}, device)
+        PushedFrames.__init__(self, pushing, quantizer, host, device, self.residuals)
+        self._pulled: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pulled_parts()]
+
+    def pull(self, messages: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
+        """The object's pull to tensors on the device; with gather the host decodes all."""
+        gather, late, decoded = self._object.config.gather, self._object.stats.late, {i for i, _, _ in self._pulled}
+        # the parts of a server on which the step failed stay what they are
+        host = [None if i in decoded else torch.empty_like(o, device="cpu") if gather else o.cpu()
+                for i, o in enumerate(out)]
+        failure: Optional[StepError] = None
+        frames: Sequence[Any] = ()
+        try:
+            if gather:
+                self._object.pull(messages, host)
+            else:
+                frames = self._object.pull_frames(messages, host)
+        except StepError as error:
+            failure, frames = error, error.frames
+        self._decode(frames, out)
+        for target, values in zip(out, host):
+            if values is not None and not (gather and failure):
+                target.copy_(values)
+        if failure is not None or self._object.stats.late != late:
+            self.take_back()
+        if failure is not None:
+            raise failure
+
+    def _decode(self, frames: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
+        """frames: of all pulled parts; None: its step failed. Other owners may have other codecs: what has no kernels,
+        the host decodes."""
+        symbols: Dict[Callable[..., Quartic], List[_Answer]] = {}  # by how they become quartic bytes
+        coded = []  # frame, where it goes, codec
+        for (i, first, n), frame in zip(self._pulled, frames):
+            if frame is None:
+                continue
+            target, info = out[i].view(-1)[first:first + n], peek(frame)
+            if quantizer_of(info.codec)[0] in ("ternary", "stochastic-ternary"):
+                symbols.setdefault(way_of_symbols(info), []).append((frame, target, info.block))
+                continue
+            codes = Codes.of(info.codec)
+            if quantizer_of(info.codec)[0] in ("topk", "sparse-binary", "random-sparse"):
+                members.put(frame, target)
+            elif codes is None:
+                target.copy_(decompress(frame, torch.empty_like(target, device="cpu")))
+            else:
+                coded.append((frame, target, codes))
+        self._decode_codes(coded)
+        for quartic_of, answers in symbols.items():
+            frames, targets, blocks = zip(*answers)
+            self._decode_quartic(answers, *quartic_of(frames, list(map(len, targets)), blocks, self._device))
+
+    def _decode_quartic(self, answers: Sequence[_Answer], scales: Sequence[Sequence[float]],
+                        quartic: torch.Tensor) -> None:
+        """quartic: the bytes of all."""
+        there = torch.tensor(list(chain(*scales)), dtype=torch.float32, device=self._device)
+        sizes = [quartic_bytes(len(target), block) for _, target, block in answers]
+        for (_, target, block), piece, scale in zip(answers, quartic.split(sizes), there.split(list(map(len, scales)))):
+            sweeps_for(self._device, target.dtype).decode(piece, scale, block, target)
+
+    def _decode_codes(self, answers: Sequence[Tuple[Any, torch.Tensor, Codes]]) -> None:
+        headers, payloads, sizes = payloads_on_device([frame for frame, _, _ in answers], self._device)
+        for (_, target, codes), header, piece in zip(answers, headers, payloads.split(sizes)):
+            n = len(target)
+            code_sweeps_for(self._device, target.dtype, codes.name).decode(
+                codes, codes.planes(piece, n), codes.read(piece, n, header), target)
+
+
+def _part_of(tensors: Dict[int, torch.Tensor], part: Tuple[int, int, int]) -> Optional[torch.Tensor]:
+    tensor, first, n = part
+    return tensors[tensor][first:first + n] if tensor in tensors else None
+
+
+def _gradient_of(gradients: Sequence[torch.Tensor], part: Tuple[int, int, int]) -> torch.Tensor:
+    tensor, first, n = part
+    return gradients[tensor].view(-1)[first:first + n]
