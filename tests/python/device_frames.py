@@ -5,15 +5,15 @@ from unittest import mock
 
 import torch
 
-from threelc.torch._common import device
+from threelc.torch._device import on_device
 
 
 @contextmanager
 def counted():
     """Gives a function: how many frames were made of what a device quantized, and how many of 3-value symbols it
     decoded. cpu() makes copies, as of what is on a GPU."""
-    made, push = [], device.PushedFrames._push_frames
-    decoded, decode = [], device.OnDevice._decode_quartic
+    made, push = [], on_device.PushedFrames._push_frames
+    decoded, decode = [], on_device.OnDevice._decode_quartic
 
     def pushed(self, gradients, frames, *rest):
         made.append(len(frames))
@@ -24,6 +24,6 @@ def counted():
         decode(self, answers, *rest)
 
     with mock.patch.object(torch.Tensor, "cpu", torch.Tensor.clone), \
-            mock.patch.object(device.PushedFrames, "_push_frames", pushed), \
-            mock.patch.object(device.OnDevice, "_decode_quartic", put):
+            mock.patch.object(on_device.PushedFrames, "_push_frames", pushed), \
+            mock.patch.object(on_device.OnDevice, "_decode_quartic", put):
         yield lambda: (sum(made), sum(decoded))

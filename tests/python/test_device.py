@@ -13,8 +13,8 @@ from device_frames import counted
 from outer_models import Scaler, in_pieces
 from test_ddp import bits, start, train
 from threelc import Status
-from threelc.torch._common import crossing
 from threelc.torch._common.device import check_quantize, place_of, queued
+from threelc.torch._device import crossing
 from threelc.torch._device.on_device import OnDevice
 from threelc.torch.kernels.choice import OPERATIONS, quantized
 from threelc.torch.kernels.quantizer import Quantizer, _nearest
