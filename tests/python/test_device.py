@@ -101,7 +101,7 @@ class Places(unittest.TestCase):
                 ("auto", [gpu, other], False, None), ("host", [gpu], False, None), ("device", [gpu], False, gpu),
                 ("device", [cpu], False, cpu), ("device", [cpu, gpu], False, None), ("device", [gpu], True, None)):
             self.assertEqual(place_of(quantize, devices, needs_host), place, (quantize, devices, needs_host))
-        for codec, place in (None, cpu), ("3lc", cpu), ("natural", cpu), ("raw", None), ("sbc:block=64", None):
+        for codec, place in (None, cpu), ("3lc", cpu), ("natural", cpu), ("raw", None), ("sbc:block=64", cpu):
             self.assertEqual(place_of("device", [cpu], False, codec), place, codec)
             self.assertIsNone(place_of("auto", [cpu], False, codec))
         self.assertIsNone(place_of("device", [], False))
