@@ -26,6 +26,8 @@ def fragments_of(model: Model, fragments: Any, pattern: str) -> List[List[str]]:
 
 
 def _by_layers(model: Model, count: int, pattern: str) -> List[List[str]]:
+    if count == 1:  # parameters may have no shape yet
+        return [list(model.parameters)]
     layers, others = _layers(model, count)
     if len(layers) < count:
         raise ValueError(f"the model has {len(layers)} layers, which are not enough for fragments={count}: use fewer, "
