@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
 """What calls raise, with the whole sentence."""
+import unittest
 
 
 def check_sentences(test, *cases):
@@ -8,3 +9,8 @@ def check_sentences(test, *cases):
         with test.assertRaises(error) as caught:
             call()
         test.assertEqual(str(caught.exception), sentence)
+
+
+class SentencesTest(unittest.TestCase):
+    def raises(self, kind, words, function, *arguments, **settings):
+        check_sentences(self, (lambda: function(*arguments, **settings), kind, words))

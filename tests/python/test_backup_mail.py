@@ -12,7 +12,8 @@ from unittest import mock
 import threelc
 import threelc.torch
 from fake_dist import Network
-from test_owner_steps import Threads, Two, push_pull, sgd
+from test_owner_steps import Two, push_pull, sgd
+from thread_ranks import RanksTest
 from threelc.torch._common import transport
 from threelc.torch._owners import backup
 
@@ -89,7 +90,7 @@ class Race:
         mail.push, mail.deliver, mail.answer = pushed, delivered, answered
 
 
-class Backup(Threads):
+class Backup(RanksTest):
     def test_what_is_late(self):
         """Servers take what has come, and means are of that. All ranks have one model after each step, and each counts
         its own pushes, for each server."""
@@ -101,7 +102,7 @@ class Backup(Threads):
                 taken = [1.0 + rank for rank in range(world) if (rank, step) not in race.late]
                 value -= 0.5 * sum(taken) / len(taken)
                 weights.append(value)
-            for rank, (found, stats) in enumerate(self.each(world, race.run)):
+            for rank, (found, stats) in enumerate(self.on(world, race.run)):
                 for here, there in zip(found, weights):
                     self.assertAlmostEqual(here, there, places=5)
                 count = sum(other == rank for other, _ in race.late) * settings.get("servers", 1)
@@ -112,7 +113,7 @@ class Backup(Threads):
         takes a head."""
         for world, servers in ((2, 1), (3, 2)):
             race = Race(world, {}, servers=servers)
-            found = [stats for _, stats in self.each(world, race.run)]
+            found = [stats for _, stats in self.on(world, race.run)]
             for rank, stats in enumerate(found):
                 others = servers - (rank < servers)
                 self.assertEqual(stats.sent, sum(n for _, who, n in race.sent if who == rank) + 6 * 24 * others
@@ -123,7 +124,7 @@ class Backup(Threads):
     def test_memory(self):
         """Messages are kept while some may be on their way, and none after ranks came together."""
         race = Race(3, {}, 3 * backup.KEPT, servers=2)
-        self.each(3, race.run)
+        self.on(3, race.run)
         self.assertIn(race.kept, range(1, 2 * (backup.KEPT + 2)))
 
     def test_far_behind(self):
@@ -138,7 +139,7 @@ class Backup(Threads):
                 held.append(not threading.Event().wait(0.05) and not race.paces.has("ended", 0, last + 1))
 
         race.paces.wait = waited
-        found = self.each(2, race.run)
+        found = self.on(2, race.run)
         self.assertEqual((held, last), ([True], 5))
         self.assertEqual([stats.late for _, stats in found], [0, 3])
 

@@ -16,6 +16,7 @@ import threelc
 from cluster import attempt
 from fake_dist import Network
 from faults import prepared
+from thread_ranks import RanksTest
 from threelc.torch._common import groups
 from threelc.torch._common.arguments import check_numbers, codec_list, one_of, scaler_of, shown, weight_of, whole
 from threelc.torch._common.groups import Clock, Group, Traffic, check_choices, ring_bytes, weights_of_all
@@ -241,16 +242,7 @@ class Lines(unittest.TestCase):
                                          "0.0 ms in codecs, 0.0 ms on the wire"])
 
 
-class Sums(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        prepared()
-
-    def talk(self, world, function):
-        found = Network(world).run(lambda rank: function(Transport(), rank))
-        self.assertEqual({how for how, _ in found}, {"returned"}, found)
-        return [ended for _, ended in found]
-
+class Sums(RanksTest):
     def test_traffic(self):
         one = Traffic(float_bytes=600, sent=200, received=3, codec_seconds=0.5, wire_seconds=0.25)
         self.assertEqual((one.ratio, Traffic(600, 0, 3, 0.5, 0.25).ratio), (3.0, 1.0))

@@ -10,9 +10,8 @@ import torch
 
 import threelc
 import threelc.torch
-from fake_dist import Network
-from faults import prepared
 from outer_models import HAS_FSDP2
+from thread_ranks import RanksTest
 from threelc.torch._common.versions import fsdp_param_groups
 
 try:
@@ -60,29 +59,12 @@ def mean(step, name, world=2):
     return sum(drawn(rank, step, sum(SIZES[name].values())) for rank in range(world)) / world
 
 
-class Threads(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        prepared()
-
-    def each(self, world, function):
-        """What function(rank) returns on each rank."""
-        found = Network(world).run(function)
-        for how, ended in found:
-            self.assertEqual(how, "returned", ended)
-        return [ended for _, ended in found]
-
-    def raises(self, kind, words, function, *arguments, **settings):
-        with self.assertRaises(kind) as caught:
-            function(*arguments, **settings)
-        self.assertEqual(str(caught.exception), words)
-
-    def close(self, one, other):
-        torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
+def close(one, other):
+    torch.testing.assert_close(one, other, atol=1e-5, rtol=1e-5)
 
 
 @unittest.skipUnless(HAS_FSDP2, "PyTorch has no FSDP2 that runs on CPUs")
-class Passes(Threads):
+class Passes(RanksTest):
     def test_means(self):
         """Gradients become means, floats are counted, and weights are compared before every so many passes."""
         def train(rank):
@@ -92,10 +74,10 @@ class Passes(Threads):
                 replicas.compare = lambda transport, when: told.append((step, when))
             for step in range(5):
                 for name, found in pass_backward(state, rank, step).items():
-                    self.close(found, mean(step, name))
+                    close(found, mean(step, name))
             return told, state.stats.float_bytes, state.residuals
 
-        for told, floats, residuals in self.each(2, train):
+        for told, floats, residuals in self.on(2, train):
             self.assertEqual(told, 2 * [(2, "after 2 backward passes")] + 2 * [(4, "after 4 backward passes")])
             self.assertEqual((floats, residuals), (5 * 4 * (28 + 4), {}))
 
@@ -111,7 +93,7 @@ class Passes(Threads):
                 pass_backward(state, rank, step)
 
         with mock.patch.object(logging.getLogger("threelc"), "info") as info:
-            self.each(2, train)
+            self.on(2, train)
         self.assertEqual([call.args[1:3] for call in info.call_args_list], [("backward pass", 2), ("backward pass", 4)])
 
     def test_put_off(self):
@@ -124,14 +106,14 @@ class Passes(Threads):
                     model.first.set_requires_all_reduce(True)
                 sent = state.stats.sent
                 found = pass_backward(state, rank, step)
-                self.close(found[ROOT], mean(step, ROOT))
+                close(found[ROOT], mean(step, ROOT))
                 if step < 2:
                     self.assertFalse(found[FIRST].any())
-            self.close(found[FIRST], sum(mean(step, FIRST) for step in range(3)))
+            close(found[FIRST], sum(mean(step, FIRST) for step in range(3)))
             self.assertGreater(state.stats.sent, sent)
-            self.close(pass_backward(state, rank, 3)[FIRST], mean(3, FIRST))
+            close(pass_backward(state, rank, 3)[FIRST], mean(3, FIRST))
 
-        self.each(2, train)
+        self.on(2, train)
 
     def test_what_fails(self):
         """A step that failed on all ranks is no reason to close connections; another exception is."""
@@ -152,7 +134,7 @@ class Passes(Threads):
                 state.reduce(FIRST, torch.ones(28))
             return str(caught.exception)
 
-        first, second = self.each(2, train)
+        first, second = self.on(2, train)
         self.assertRegex(first, "^rank 0 lost .* connection closed by peer$")
         self.assertEqual(second, "the connections to the other ranks are closed, as an exchange with them has failed")
 
@@ -172,7 +154,7 @@ class Passes(Threads):
             model.first.set_force_sum_reduction_for_comms(True)
             state.reduce(FIRST, torch.ones(28).half())
 
-        self.each(1, train)
+        self.on(1, train)
 
     def test_names(self):
         """Parameters are apart, unless some got no gradient."""
@@ -190,11 +172,11 @@ class Passes(Threads):
             self.raises(ValueError, words.format(FIRST, 28, 24), state.sharded_state_dict)
             return names
 
-        self.assertEqual(self.each(2, train), 2 * [[ROOT, "first.bias", "first.weight"]])
+        self.assertEqual(self.on(2, train), 2 * [[ROOT, "first.bias", "first.weight"]])
 
 
 @unittest.skipUnless(HAS_FSDP2, "PyTorch has no FSDP2 that runs on CPUs")
-class States(Threads):
+class States(RanksTest):
     def test_flush(self):
         """What was not sent becomes gradients, and nothing is left; without residuals there are none."""
         def train(rank, codec):
@@ -206,15 +188,15 @@ class States(Threads):
             left.append({n: t.full_tensor() for n, t in state.sharded_state_dict().items()})
             return total, gradients, left
 
-        for total, gradients, (before, after) in self.each(2, lambda rank: train(rank, "3lc:s=1.5")):
+        for total, gradients, (before, after) in self.on(2, lambda rank: train(rank, "3lc:s=1.5")):
             self.assertIsNone(gradients.pop("last.bias"))
             for name, out in total.items():
                 pieces = [gradients[each].full_tensor().flatten() for each in SIZES[name]]
-                self.close(out + torch.cat(pieces), mean(0, name))
+                close(out + torch.cat(pieces), mean(0, name))
                 for each, piece in zip(SIZES[name], pieces):
-                    self.close(before[each], piece)
+                    close(before[each], piece)
             self.assertFalse(any(tensor.any() for tensor in after.values()))
-        for _, gradients, (before, _) in self.each(2, lambda rank: train(rank, "raw")):
+        for _, gradients, (before, _) in self.on(2, lambda rank: train(rank, "raw")):
             self.assertEqual({*gradients.values()}, {None})
             self.assertFalse(any(tensor.any() for tensor in before.values()))
 
@@ -235,7 +217,7 @@ class States(Threads):
                 found = pass_backward(state, rank, step)
             return [found[name].tolist() for name in SIZES], saved, state.stats
 
-        whole, pieces = (self.each(2, lambda rank, stop=stop: train(rank, stop)) for stop in (None, 2))
+        whole, pieces = (self.on(2, lambda rank, stop=stop: train(rank, stop)) for stop in (None, 2))
         for (one, _, stats), (other, _, again) in zip(whole, pieces):
             self.assertEqual((other, again.sent, again.float_bytes), (one, stats.sent, stats.float_bytes))
         states = [state for _, state, _ in pieces]
@@ -246,14 +228,14 @@ class States(Threads):
             saved = state.state_dict()
             self.assertEqual(saved["traffic"]["float_bytes"], sum(each["traffic"]["float_bytes"] for each in states))
             for name, velocity in saved["velocities"].items():
-                self.close(velocity, (states[0]["velocities"][name] + states[1]["velocities"][name]) / 2)
+                close(velocity, (states[0]["velocities"][name] + states[1]["velocities"][name]) / 2)
             _, state = made(**settings)
             for each in states:
                 each["traffic"] = None
             state.load_state_dict(states)
             return state.stats.sent, state.stats.float_bytes, sorted(saved["groups"])
 
-        self.assertEqual(self.each(1, alone), [(0, 0, [ROOT, FIRST])])
+        self.assertEqual(self.on(1, alone), [(0, 0, [ROOT, FIRST])])
 
     def test_made(self):
         """What decides about parts and residuals is in the state."""
@@ -262,7 +244,7 @@ class States(Threads):
                 {}, {"mode": "gather", "min_numel": 7}, {"pull": "natural", "second_moment": 0.5})]
 
         one = {"codec": "3lc", "min_numel": 1, "momentum_correction": None, "second_moment": None}
-        self.assertEqual(self.each(1, make), [[
+        self.assertEqual(self.on(1, make), [[
             {**one, "pull": "3lc", "mode": "sharded"}, {**one, "min_numel": 7, "mode": "gather"},
             {**one, "pull": "natural", "mode": "sharded", "second_moment": {"float": (0.5).hex()}}]])
 
@@ -302,7 +284,7 @@ class States(Threads):
             other.load_state_dict(moved, lost=True)
             self.assertEqual(other.state_dict()["groups"], {})
 
-        self.each(2, load)
+        self.on(2, load)
 
     def test_sharded_states(self):
         """The mean over replicas of what each parameter has, in tensors that are placed as it is; whoever loads it has
@@ -316,7 +298,7 @@ class States(Threads):
                 pass_backward(state, rank, step)
             return empty, state.sharded_state_dict(), state.state_dict(), dict(state.residuals)
 
-        found = self.each(2, train)
+        found = self.on(2, train)
         names = [name for sizes in SIZES.values() for name in sizes]
         kinds = "", ".velocity", ".second_moment"
         for empty, sharded, _, _ in found:
@@ -331,18 +313,18 @@ class States(Threads):
                     self.assertFalse(empty[name + kind].full_tensor().any())
                     self.assertEqual(sharded[name + kind].shape, (4, 6) if name == "first.weight" else
                                      (1, 4) if name == "last.weight" else (4,))
-                    self.close(sharded[name + kind].full_tensor().flatten(), (own[0][kind] + own[1][kind]) / 2)
+                    close(sharded[name + kind].full_tensor().flatten(), (own[0][kind] + own[1][kind]) / 2)
 
         def load(rank):
             _, state = made(**settings)
             state.load_sharded_state_dict(found[0][1])
             again = state.sharded_state_dict()
             for name, tensor in found[0][1].items():
-                self.close(again[name], tensor)
+                close(again[name], tensor)
             pass_backward(state, rank, 2)
             self.assertEqual(int(state.sharded_state_dict()["first.bias.second_moment_steps"]), 3)
 
-        self.each(3, load)
+        self.on(3, load)
 
     def test_sharded_states_that_do_not_fit(self):
         def load(rank):
@@ -374,7 +356,7 @@ class States(Threads):
                         "lost=True the run goes on without them", state.load_sharded_state_dict, some)
             state.load_sharded_state_dict(some, lost=True)
 
-        self.each(1, load)
+        self.on(1, load)
 
     def test_frozen(self):
         """What is not trained is in no state, and a module in which nothing is trained has none."""
@@ -385,7 +367,7 @@ class States(Threads):
             return found, {p.grad for p in model.parameters()}, state.stats.sent
 
         names = [f"first.{name}{kind}" for name in ("bias", "weight") for kind in ("", ".velocity")]
-        self.assertEqual([ended[:2] for ended in self.each(2, train)], 2 * [(names, {None})])
+        self.assertEqual([ended[:2] for ended in self.on(2, train)], 2 * [(names, {None})])
 
 
 if __name__ == "__main__":

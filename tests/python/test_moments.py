@@ -12,6 +12,7 @@ from unittest import mock
 import torch
 
 import threelc
+from sentences import SentencesTest
 from threelc.torch._common import optimizer as optimizers
 from threelc.torch._common.groups import DTYPES, Clock, Group
 from threelc.torch._common.module import Model
@@ -26,14 +27,7 @@ def tensor(*values, dtype=torch.float32):
     return torch.tensor(values, dtype=dtype)
 
 
-class Refused(unittest.TestCase):
-    def raises(self, kind, words, function, *arguments, **settings):
-        with self.assertRaises(kind) as caught:
-            function(*arguments, **settings)
-        self.assertEqual(str(caught.exception), words)
-
-
-class OfRanks(Refused):
+class OfRanks(SentencesTest):
     def test_settings(self):
         for bad, shown in ((0, "0"), (1, "1"), (-0.5, "-0.5"), (1.5, "1.5"), (True, "True"), ("0.9", "'0.9'"),
                            (math.nan, "nan"), ([0.9], "a list")):
@@ -153,7 +147,7 @@ class OfRanks(Refused):
                 self.assertEqual(values["b"].tolist(), two.tensors()[kind]["b"].tolist())
 
 
-class InPlace(Refused):
+class InPlace(SentencesTest):
     def made(self, inside, **changes):
         model = torch.nn.Linear(2, 1)
         made = inside(list(model.parameters()))
@@ -210,7 +204,7 @@ class InPlace(Refused):
         self.assertEqual(closed, [1, 1])
 
 
-class OfUsers(Refused):
+class OfUsers(SentencesTest):
     def test_optimizers(self):
         """An optimizer of the model, with all that is trained, and nothing else."""
         net = torch.nn.Sequential(torch.nn.Linear(1, 2), torch.nn.Linear(2, 1))

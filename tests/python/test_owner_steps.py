@@ -11,8 +11,7 @@ import torch
 
 import threelc
 import threelc.torch
-from fake_dist import Network
-from faults import prepared
+from thread_ranks import RanksTest
 
 SIZES = (300, 7)  # of the parameters: one has the codec, the other goes as floats
 
@@ -48,25 +47,8 @@ def compiled(model, **settings):
     return sharded(outside, **settings)
 
 
-class Threads(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        prepared()
 
-    def each(self, world, function):
-        """What function(rank) returns on each rank."""
-        found = Network(world).run(function)
-        for how, ended in found:
-            self.assertEqual(how, "returned", ended)
-        return [ended for _, ended in found]
-
-    def raises(self, kind, words, function, *arguments, **settings):
-        with self.assertRaises(kind) as caught:
-            function(*arguments, **settings)
-        self.assertEqual(str(caught.exception), words)
-
-
-class Steps(Threads):
+class Steps(RanksTest):
     def test_counts(self):
         """Floats of all steps; a step in which no gradient was finite changes nothing, counts as failed, and is
         raised once."""
@@ -93,7 +75,7 @@ class Steps(Threads):
 
         for make, settings in ((push_pull, {}), (push_pull, {"servers": 2}), (sharded, {})):
             floats = 4 * sum(2 * 4 * n * 2 // 3 for n in SIZES)
-            self.assertEqual(self.each(3, lambda rank: train(rank, make, **settings)),
+            self.assertEqual(self.on(3, lambda rank: train(rank, make, **settings)),
                              3 * [([2], 4, 1, floats, [1 - 3 * 0.5 * 2, 1 - 3 * 0.5 * 2])])
 
     def test_who_steps(self):
@@ -114,7 +96,7 @@ class Steps(Threads):
                     optimizer.step()
             return optimizer.optimizer.count, [part.numel() for part in optimizer.param_groups[0]["params"]]
 
-        self.assertEqual(self.each(4, train), [(2, [300]), (2, [7]), (3, [0]), (3, [0])])
+        self.assertEqual(self.on(4, train), [(2, [300]), (2, [7]), (3, [0]), (3, [0])])
 
     def test_small_tensors(self):
         """From min_numel values on there are codecs, in answers, too."""
@@ -127,7 +109,7 @@ class Steps(Threads):
             return optimizer.stats.sent
 
         for min_numel, floats in ((300, False), (301, True)):
-            for sent in self.each(2, lambda rank: train(rank, min_numel)):  # rank 0 answers, rank 1 pushes
+            for sent in self.on(2, lambda rank: train(rank, min_numel)):  # rank 0 answers, rank 1 pushes
                 self.assertTrue(sent > 2 * 4 * 300 if floats else sent < 4 * 300)
                 self.assertGreater(sent, 2 * 4 * 7)
 
@@ -151,7 +133,7 @@ class Steps(Threads):
                     floats = model.large[:8].tolist()
             return sent, floats, model.large.tolist()
 
-        found = [self.each(2, lambda rank, stop=stop: train(rank, stop)) for stop in (None, 1, 3)]
+        found = [self.on(2, lambda rank, stop=stop: train(rank, stop)) for stop in (None, 1, 3)]
         self.assertEqual(found[0][0][:2], ([True] * 3 + [False] * 2, [-1.0] * 7 + [-3.5]))
         for others in found:
             self.assertEqual(others, 2 * found[0][:1])
@@ -170,7 +152,7 @@ class Steps(Threads):
 
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
-            self.each(2, train)
+            self.on(2, train)
         self.assertEqual([(each.category, str(each.message)) for each in found], [
             (RuntimeWarning, "the gradients of this rank were left out 3 times in a row. The last time: worker 1: NaN "
                              'or infinity in the gradient of tensor "large"')])
@@ -190,7 +172,7 @@ class Steps(Threads):
                     optimizer.step()
                 optimizer.state_dict()
                 return told
-            self.assertEqual(self.each(2, train), 2 * [wanted], settings)
+            self.assertEqual(self.on(2, train), 2 * [wanted], settings)
 
     def test_norms(self):
         """Of the mean of all gradients, before it is clipped, whoever owns them."""
@@ -208,7 +190,7 @@ class Steps(Threads):
         for make in (push_pull, sharded):
             for max_norm, factors in ((None, (1, 1)), (math.inf, (1, 1)), (20, (20 / norms[0], 1)),
                                       (2.0, (2 / norms[0], 2 / norms[1]))):
-                for found, limit, weights in self.each(3, lambda rank: train(rank, make, max_norm)):
+                for found, limit, weights in self.on(3, lambda rank: train(rank, make, max_norm)):
                     self.assertEqual(found[0], None)
                     if max_norm is None:
                         self.assertEqual(found, [None] * 3)
@@ -237,7 +219,7 @@ class Steps(Threads):
 
         for make in (push_pull, sharded):
             for codec in ("raw", "topk:p=1"):
-                for masters, values in self.each(2, lambda rank: train(rank, make, codec)):
+                for masters, values in self.on(2, lambda rank: train(rank, make, codec)):
                     self.assertEqual(masters, [5 - 2 * 2.0**-10, -3 - 2 * 2.0**-10, 1 - 4 * 2.0**-10], codec)
                     self.assertEqual(values, [5, -3, 1 - 2.0**-8])
 
@@ -249,7 +231,7 @@ class Steps(Threads):
             optimizer.step()
             return model.large[:4].tolist(), model.small[:2].tolist()
 
-        self.assertEqual(self.each(2, train), 2 * [([1, 0.25, 1, 0.25], [1, 1])])
+        self.assertEqual(self.on(2, train), 2 * [([1, 0.25, 1, 0.25], [1, 1])])
 
     def test_flush(self):
         """Then all that gradients held is in the weights, of parameters of each dtype, and nothing is left."""
@@ -270,7 +252,7 @@ class Steps(Threads):
         large = 1 - 0.5 * 3 * (torch.arange(300) % 16 + 0.5) / 16
         for make, settings in ((push_pull, {}), (push_pull, {"servers": 2}), (sharded, {})):
             for dtype in torch.float32, torch.bfloat16:
-                for before, (once, twice), masters in self.each(2, lambda rank: train(rank, make, dtype, settings)):
+                for before, (once, twice), masters in self.on(2, lambda rank: train(rank, make, dtype, settings)):
                     self.assertGreater(float((before - large).abs().max()), 0.02)
                     for found in once, twice:
                         if dtype == torch.bfloat16:
@@ -290,7 +272,7 @@ class Steps(Threads):
             optimizer.zero_grad()
             return found, model.large.grad
 
-        self.assertEqual(self.each(1, train), [([0, None], None)])
+        self.assertEqual(self.on(1, train), [([0, None], None)])
 
     def test_states(self):
         """Where a run goes on, its counts do, and nothing has changed if it cannot."""
@@ -310,7 +292,7 @@ class Steps(Threads):
             self.assertEqual(str(state), str(before))  # it stays what it was
             return state, stats
 
-        found = self.each(2, save)
+        found = self.on(2, save)
         states = [state for state, _ in found]
 
         def load(rank, own=True):
@@ -327,18 +309,18 @@ class Steps(Threads):
             optimizer.load_state_dict(states[rank] if own else states)
             return optimizer.state_dict(), optimizer.stats
 
-        for (state, stats), (again, other) in zip(found, self.each(2, load)):
+        for (state, stats), (again, other) in zip(found, self.on(2, load)):
             self.assertEqual((other.steps, other.failed, other.float_bytes), (3, 1, stats.float_bytes))
             self.assertEqual((again["steps"], again["failed"]), (3, 1))
             for key in ("large", "small"):
                 self.assertTrue(torch.equal(again["masters"][key], state["masters"][key]))
             self.assertEqual([part.tolist() for part in again["parts"]], [part.tolist() for part in state["parts"]])
-        (more, stats), = self.each(1, lambda rank: load(rank, False))
+        (more, stats), = self.on(1, lambda rank: load(rank, False))
         self.assertEqual((stats.steps, stats.failed), (3, 1))
         self.assertEqual(more["traffic"]["float_bytes"], sum(stats.float_bytes for _, stats in found))
 
 
-class Settings(Threads):
+class Settings(RanksTest):
     def test_what_is_refused(self):
         """Whole sentences."""
         needs = ("needs all ranks in each step, and with backup=1 servers go on without the slowest: leave out {} or "
@@ -370,7 +352,7 @@ class Settings(Threads):
                 (sharded, {"bucket_mb": "25"}, ValueError, "bucket_mb should be a number above 0, not '25'")):
             def refuse(rank, make=make, settings=settings, kind=kind, words=words):
                 self.raises(kind, words, make, Two(), **settings)
-            self.each(2, refuse)
+            self.on(2, refuse)
 
     def test_what_may_be(self):
         """Limits, and settings that are changed between steps."""
@@ -386,14 +368,14 @@ class Settings(Threads):
             self.raises(ValueError, "weight should be from 2^-50 to 2^50, not 0.0", optimizer.step, weight=0)
             return optimizer.max_norm, optimizer.grad_norm, repr(optimizer)
 
-        self.assertEqual(self.each(2, make), 2 * [(3.0, None, "<threelc.torch.ShardedOptimizer around SGD>")])
+        self.assertEqual(self.on(2, make), 2 * [(3.0, None, "<threelc.torch.ShardedOptimizer around SGD>")])
 
     def test_adam(self):
         """Rank 0 warns, where pushes have residuals and ranks do not divide themselves."""
         with warnings.catch_warnings(record=True) as found:
             warnings.simplefilter("always")
             for settings in {"codec": "raw"}, {"second_moment": 0.9}, {}:
-                self.each(3, lambda rank, settings=settings: threelc.torch.PushPull(
+                self.on(3, lambda rank, settings=settings: threelc.torch.PushPull(
                     Two(), lambda p: torch.optim.Adam(p, 0.1), **settings) and None)
         self.assertEqual([(each.category, str(each.message)) for each in found], [
             (RuntimeWarning, "threelc: Adam divides by the root of a mean square, and of gradients in 3lc small values "

@@ -13,7 +13,8 @@ import fake_dist
 import test_fsdp_state
 import threelc
 from outer_models import HAS_FSDP2
-from test_owner_steps import Threads, push_pull, sharded
+from test_owner_steps import push_pull, sharded
+from thread_ranks import RanksTest
 from threelc.torch import fsdp
 from threelc.torch._common.module import Model
 from threelc.torch._owners import owners, places
@@ -287,7 +288,7 @@ class Layers(torch.nn.Sequential):
         self(x / 50).pow(2).mean().backward()
 
 
-class Trainings(Threads):
+class Trainings(RanksTest):
     def test_bits(self):
         """In buckets of any size, and in one, the model is that without overlap, whoever owns what; norms are, too."""
         def train(rank, overlap, bucket_mb, codec, max_norm):
@@ -306,10 +307,10 @@ class Trainings(Threads):
             return [p.detach().numpy().tobytes() for p in model.parameters()], norms, stats.steps, stats.float_bytes
 
         for codec, limit, sizes in (("raw", None, (1e-6, 0.0015, 9.0)), ("raw", 0.3, (1e-6,)), ("3lc", None, (9.0,))):
-            whole = self.each(3, lambda rank: train(rank, False, 9.0, codec, limit))
+            whole = self.on(3, lambda rank: train(rank, False, 9.0, codec, limit))
             self.assertEqual(whole[0], whole[2])
             for bucket_mb in sizes:
-                self.assertEqual(self.each(3, lambda rank: train(rank, True, bucket_mb, codec, limit)), whole)
+                self.assertEqual(self.on(3, lambda rank: train(rank, True, bucket_mb, codec, limit)), whole)
 
     def test_who_owns_what(self):
         """The largest tensors of buckets go to one rank after the other; with overlap smaller ones are divided."""
@@ -317,10 +318,10 @@ class Trainings(Threads):
             optimizer = sharded(model, bucket_mb=1e-6, **settings)
             return sum(n for _, _, n in optimizer.state_dict()["places"])
 
-        self.assertEqual(self.each(3, lambda rank: own(rank, Layers(), overlap=True)), 3 * [420])
+        self.assertEqual(self.on(3, lambda rank: own(rank, Layers(), overlap=True)), 3 * [420])
         wide = [torch.nn.Linear(50, 300, bias=False) for _ in range(3)]
-        self.assertEqual(self.each(3, lambda rank: own(rank, wide[rank])), [15000, 0, 0])
-        self.assertEqual(self.each(3, lambda rank: own(rank, wide[rank], overlap=True)),
+        self.assertEqual(self.on(3, lambda rank: own(rank, wide[rank])), [15000, 0, 0])
+        self.assertEqual(self.on(3, lambda rank: own(rank, wide[rank], overlap=True)),
                          [5008, 5008, 4984])
 
     def test_flush(self):
@@ -336,7 +337,7 @@ class Trainings(Threads):
             optimizer.flush()
             return model.weight.detach()
 
-        for weight in self.each(3, train):
+        for weight in self.on(3, train):
             torch.testing.assert_close(weight, -0.5 * (given + 1), atol=1e-4, rtol=0)
 
     def test_what_modules_find(self):
@@ -353,7 +354,7 @@ class Trainings(Threads):
                 optimizer.step()
             return found, [model[0].weight[0, 0].item(), model[0].bias[0].item()], optimizer.ready()
 
-        (found, end, _), other = self.each(2, train)
+        (found, end, _), other = self.on(2, train)
         self.assertEqual((found, end), other[:2])
         self.assertEqual([seen for seen, _, _ in found], [[step] * 3 for step in range(3)])
         self.assertEqual(len({weight for _, weight, _ in found}), 3)
@@ -388,7 +389,7 @@ class Trainings(Threads):
             return optimizer.stats.steps, optimizer.stats.failed
 
         for call in "step", "ready", "flush", "state_dict", "early":
-            found = self.each(2, lambda rank: train(rank, call) if call != "step" else (2, 1))
+            found = self.on(2, lambda rank: train(rank, call) if call != "step" else (2, 1))
             self.assertEqual(found, 2 * [(2, 1)] if call != "early" else found)
 
 
@@ -421,7 +422,7 @@ def handled_inside(call, path):
     return found[0] if found else None
 
 
-class Signals(Threads):
+class Signals(RanksTest):
     """In a world of one rank, in the main thread."""
 
     def setUp(self):

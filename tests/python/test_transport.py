@@ -12,23 +12,12 @@ import numpy
 import threelc
 import torch
 from fake_dist import Group, Network
-from faults import prepared
+from thread_ranks import RanksTest
 from threelc.torch._common import transport
 from threelc.torch._common.transport import Transport, copied_bytes, timeout_of
 
 
-class Talks(unittest.TestCase):
-    @classmethod
-    def setUpClass(cls):
-        prepared()
-
-    def talk(self, world, function):
-        """What function(transport, rank) returns on each rank."""
-        found = Network(world).run(lambda rank: function(Transport(), rank))
-        for how, ended in found:
-            self.assertEqual(how, "returned", ended)
-        return [ended for _, ended in found]
-
+class Talks(RanksTest):
     def fails(self, world, function):
         """What it raises on each rank."""
         found = Network(world).run(lambda rank: function(Transport(), rank))

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: MIT
 """Ranks that are threads of the test's process, which exchange through fake_dist.py, and models of a few numbers."""
-import unittest
 from types import SimpleNamespace
 
 import threelc.torch
 import torch
-from fake_dist import Network, install
+from fake_dist import Network
+from faults import prepared
+from sentences import SentencesTest
+from threelc.torch._common.transport import Transport
 
 
 class Layers(torch.nn.Module):
@@ -58,10 +60,10 @@ def local_steps(model, inner=None, outer=None, **settings):
                                     **{"codec": "raw", "every": 1, "min_numel": 1, **settings})
 
 
-class RanksTest(unittest.TestCase):
+class RanksTest(SentencesTest):
     @classmethod
     def setUpClass(cls):
-        install()
+        prepared()
 
     def ends(self, world, function):
         """How function(rank) ended on each rank: ("returned", value) or ("raised", exception)."""
@@ -75,6 +77,10 @@ class RanksTest(unittest.TestCase):
                 raise what
             self.assertEqual(how, "returned")
         return [what for _, what in ends]
+
+    def talk(self, world, function):
+        """What function(transport, rank) returned on each rank."""
+        return self.on(world, lambda rank: function(Transport(), rank))
 
     def refused(self, world, function, error, sentence):
         """All ranks raise this exception with this sentence."""
