@@ -39,24 +39,14 @@ fleet_answers *fleet_answers_open(fleet *f)
     return a;
 }
 
-static void close_crossings(crossing *all, size_t count)
-{
-    for (size_t i = 0; all && i < count; i++) {
-        free(all[i].bytes);
-        free(all[i].scalars);
-        free(all[i].frame);
-        free(all[i].residual);
-        tlc_destroy(all[i].quantizer);
-    }
-    free(all);
-}
-
 void fleet_answers_close(fleet_answers *a)
 {
     if (!a)
         return;
-    close_crossings(a->push, a->parts * ranks_of(a));
-    close_crossings(a->answer, a->parts);
+    for (size_t i = 0; a->answer && i < a->parts; i++)
+        free(a->answer[i].residual);
+    crossing_free_all(a->answer, a->parts);
+    crossing_free_all(a->push, a->parts * ranks_of(a));
     free(a->came);
     free(a->frames);
     free(a->factors);

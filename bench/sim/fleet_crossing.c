@@ -15,6 +15,20 @@ void crossing_free_members(members *m)
     free(m->values);
 }
 
+void crossing_free_all(crossing *all, size_t count)
+{
+    for (size_t i = 0; all && i < count; i++) {
+        free(all[i].bytes);
+        free(all[i].scalars);
+        crossing_free_members(&all[i].chosen);
+        free(all[i].sent);
+        free(all[i].frame);
+        tlc_destroy(all[i].quantizer);
+        tlc_destroy(all[i].other);
+    }
+    free(all);
+}
+
 /* ---- what crosses from a frame ----------------------------------------------------------------------------------- */
 
 static bool make_room(members *m, size_t k)

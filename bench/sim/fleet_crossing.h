@@ -26,24 +26,26 @@ typedef struct crossing {
     float *scalars;          /* with quartic bytes one for each block, with payloads 2 */
     size_t blocks;
     members chosen; /* or these cross */
-    /* of pushes: */
+    /* of what is quantized: */
     tlc_ctx *quantizer, *other; /* other: of the sign that is not sent; NULL: the codec chooses at once */
-    float *residual;            /* the memory of the fleet */
+    float *residual;            /* the caller's */
     float *sent;                /* what members decode to */
     size_t sent_room;
     unsigned char *frame;
     size_t bound;
 } crossing;
 
-/* What quantizes the parts of pushes. */
+/* What quantizes the parts of pushes, or of answers. */
 typedef struct crossing_device {
-    kernels kernels;      /* of the codec of pushes */
+    kernels kernels;      /* of their codec */
     unsigned char *frame; /* with room for the largest */
     float *values;        /* of the largest part: residual + gradient */
     members sides[2];
 } crossing_device;
 
 void crossing_free_members(members *m);
+/* An array from malloc; NULL is allowed. */
+void crossing_free_all(crossing *all, size_t count);
 /* Whether a call of the library did what it should. If not, why says which. */
 bool crossing_done(tlc_status status, const char *call, char *why);
 /* Takes what crosses from a frame. */

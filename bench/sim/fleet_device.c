@@ -160,26 +160,12 @@ fleet_device *fleet_device_open(fleet *f)
     return d;
 }
 
-static void close_crossings(crossing *all, size_t count)
-{
-    for (size_t i = 0; i < count; i++) {
-        free(all[i].bytes);
-        free(all[i].scalars);
-        crossing_free_members(&all[i].chosen);
-        free(all[i].sent);
-        free(all[i].frame);
-        tlc_destroy(all[i].quantizer);
-        tlc_destroy(all[i].other);
-    }
-    free(all);
-}
-
 void fleet_device_close(fleet_device *d)
 {
     if (!d)
         return;
-    close_crossings(d->push, d->pushes);
-    close_crossings(d->answer, d->answers);
+    crossing_free_all(d->push, d->pushes);
+    crossing_free_all(d->answer, d->answers);
     free(d->frames);
     free(d->out);
     free(d->device.frame);

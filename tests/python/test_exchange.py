@@ -47,6 +47,16 @@ def servers_of(workers=3, servers=2, **settings):
     return [Worker(config, i, TENSORS) for i in range(workers)], [Server(config, i, TENSORS) for i in range(servers)]
 
 
+def answers_of(servers, pushed):
+    """Of servers whose only worker pushed these messages."""
+    answers = []
+    for server, message in zip(servers, pushed):
+        server.push(message)
+        server.reduce()
+        answers.append(bytes(server.answer()))
+    return answers
+
+
 class AllReduces(unittest.TestCase):
     def test_mean(self):
         for settings in ({"push": "raw"}, {"push": "raw", "gather": True}, {"push": "raw", "owners": 1}):

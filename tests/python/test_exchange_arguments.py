@@ -8,7 +8,7 @@ from unittest import mock
 import numpy
 import threelc
 from sentences import check_sentences
-from test_exchange import SIZES, TENSORS, all_reduce, empty, gradients, ranks_of, servers_of
+from test_exchange import SIZES, TENSORS, all_reduce, answers_of, empty, gradients, ranks_of, servers_of
 from threelc import _c, _library, exchange
 from threelc.exchange import AllReduce, Config, Gossip, Graph, Server, Tensor, Worker
 from threelc.exchange import _base
@@ -404,11 +404,7 @@ class Pushes(unittest.TestCase):
         """That of the server that a call failed for; without an argument that of the first."""
         (worker,), servers = servers_of(1, 2)
         pushed = worker.push(gradients(0))
-        answers = []
-        for server, message in zip(servers, pushed):
-            server.push(message)
-            server.reduce()
-            answers.append(bytes(server.answer()))
+        answers = answers_of(servers, pushed)
         with self.assertRaises(threelc.CorruptError) as caught:
             worker.pull([answers[0], answers[1][:-1]], empty())
         self.assertEqual(caught.exception.outcome, worker.outcome(1))

@@ -5,7 +5,7 @@ import unittest
 import numpy
 import threelc
 
-from test_exchange import SIZES, TENSORS, empty, gradients, servers_of
+from test_exchange import SIZES, TENSORS, answers_of, empty, gradients, servers_of
 from threelc.exchange import Worker
 
 
@@ -61,11 +61,7 @@ class Servers(unittest.TestCase):
     def test_failures_name_the_server(self):
         workers, servers = servers_of(workers=1)
         pushed = workers[0].push(gradients(0))
-        answers = []
-        for server, message in zip(servers, pushed):
-            server.push(message)
-            server.reduce()
-            answers.append(bytes(server.answer()))
+        answers = answers_of(servers, pushed)
         with self.assertRaises(threelc.CorruptError) as caught:
             workers[0].pull([answers[0], answers[1][:-1]], empty())
         self.assertNotEqual(caught.exception.outcome.sentence, workers[0].outcome(0).sentence)
