@@ -293,6 +293,13 @@ def allreduces(threads):
     found = [(at(i), call, whole_step) for i, call in enumerate(calls)]
     found += [(at(i), lambda rank, pushed, answer: rank.cancel(), whole_step) for i in (1, 2, 3)]
     found.append((at(1), lambda rank, pushed, answer: rank.reduce([fresh(pushed)]), whole_step))
+
+    def reduce_frames(rank, pushed, _):  # a push of one rank may be its answer, too
+        came = rank.owned_frames([fresh(pushed)])
+        assert any(came)
+        return rank.reduce_frames([fresh(pushed)], [fresh(part[0][0]) if part else None for part in came])
+
+    found.append((at(1), reduce_frames, whole_step))
     return found
 
 
