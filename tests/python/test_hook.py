@@ -249,9 +249,10 @@ def clock(codec, wire):
 
 
 class Counting(unittest.TestCase):
-    def steps(self, seconds, floats=(0.02, 0.03)):
-        """The verdicts of steps that take so long, a quarter of it in the codec, after those of floats."""
-        counts, codec, wire, found = Counts(), 0.0, 0.0, []
+    def steps(self, seconds, floats=(0.02, 0.03), before=0.0):
+        """The verdicts of steps that take so long, a quarter of it in the codec, after those of floats. before: seconds
+        in the codec, of a state."""
+        counts, codec, wire, found = Counts(spent=before, in_codec=before), before, 0.0, []
         for number, each in enumerate([*floats, *seconds]):
             share = 0.25 if number >= len(floats) else 0.0
             codec, wire = codec + share * each, wire + (1 - share) * each
@@ -260,12 +261,13 @@ class Counting(unittest.TestCase):
         return found
 
     def test_verdict(self):
-        """After ten steps, once: the median of these, and the fastest of floats."""
+        """After ten steps, once: the medians of these, and the fastest of floats."""
         slow = [0.03125] * 4 + [9.0] * 4 + [0.0625] * 3
         found = self.steps(slow)
         self.assertEqual([i for i, verdict in enumerate(found) if verdict], [11])
-        self.assertEqual(found[11], "threelc: the exchange of a step takes 62.5 ms, 906.2 ms of them in the codec "
+        self.assertEqual(found[11], "threelc: the exchange of a step takes 62.5 ms, 15.6 ms of them in the codec "
                                     "3lc, and took 20.0 ms as floats: this link is fast enough for floats")
+        self.assertEqual(self.steps(slow, before=1000.0), found)
         self.assertEqual(self.steps([0.01] * 20), [None] * 22)
         self.assertEqual(self.steps([0.5] * 20, [0.5]), [None] * 21)
         self.assertEqual(self.steps([0.5] * 20, []), [None] * 20)
@@ -293,8 +295,8 @@ class Counting(unittest.TestCase):
         one, now, then = Counts(), clock(0, 0), SimpleNamespace(rank=0, world=1, sent=0, received=0)
         state = {"rank": 0, "world": 1, "counts": saved}
         self.assertEqual(one.load([state], then, now), 1.5)
-        self.assertEqual((one.steps, one.float_steps, one.skipped, one.dropped, one.float_bytes, one.spent),
-                         (9, 2, 3, 40, 1000, 0.75))
+        self.assertEqual((one.steps, one.float_steps, one.skipped, one.dropped, one.float_bytes, one.spent,
+                          one.in_codec), (9, 2, 3, 40, 1000, 0.75, 0.5))
         self.assertEqual((then.sent, then.received, now.codec, now.wire), (70, 80, 0.5, 0.25))
         one.end_step(Step(floats=True), clock(0.75, 0.75), True, "3lc")
         self.assertEqual(one.float_seconds, 0.75)

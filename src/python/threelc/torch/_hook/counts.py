@@ -52,12 +52,14 @@ class Counts:
     float_bytes: int = 0
     spent: float = 0.0
     """seconds of all steps in codec and on the wire"""
+    in_codec: float = 0.0
+    """of them in the codec"""
     float_seconds: float = math.inf
     """of the fastest step that went as floats"""
     step_seconds: List[float] = field(default_factory=list)
     """of the first steps that did not"""
-    step_codec: float = 0.0
-    """seconds in the codec, of these"""
+    step_codec: List[float] = field(default_factory=list)
+    """seconds in the codec, of each of these"""
 
     def saved(self, transport: Transport, clock: Clock, busy: float) -> Dict[str, Any]:
         """For a state. busy: seconds of the thread."""
@@ -73,7 +75,7 @@ class Counts:
         self.steps, self.float_steps = all_ranks["steps"], all_ranks["float_steps"]
         self.skipped, self.dropped = all_ranks["skipped"], all_ranks["dropped"]
         self.float_bytes = own["float_bytes"]
-        self.spent = clock.codec + clock.wire
+        self.spent, self.in_codec = clock.codec + clock.wire, clock.codec
         return float(own["thread_seconds"])
 
     def end_step(self, step: Step, clock: Clock, counts: bool, codec: str) -> Optional[str]:
@@ -84,12 +86,13 @@ class Counts:
             self.dropped += step.taken
         spent = clock.codec + clock.wire
         seconds, self.spent = spent - self.spent, spent
+        in_codec, self.in_codec = clock.codec - self.in_codec, clock.codec
         if step.floats:
             self.float_steps += 1
             self.float_seconds = min(self.float_seconds, seconds)
         elif counts and len(self.step_seconds) < _JUDGED_STEPS:
             self.step_seconds.append(seconds)
-            self.step_codec = clock.codec
+            self.step_codec.append(in_codec)
             if len(self.step_seconds) == _JUDGED_STEPS:
                 return self._verdict(codec)
         return None
@@ -99,6 +102,6 @@ class Counts:
         floats, ours = self.float_seconds, statistics.median(self.step_seconds)
         if ours <= floats:
             return None
-        in_codec = self.step_codec / len(self.step_seconds)
+        in_codec = statistics.median(self.step_codec)
         return (f"threelc: the exchange of a step takes {1e3 * ours:.1f} ms, {1e3 * in_codec:.1f} ms of them in the "
                 f"codec {codec}, and took {1e3 * floats:.1f} ms as floats: this link is fast enough for floats")
