@@ -195,8 +195,10 @@ def _of(group, name):
 
 
 def _passed_on(name):
-    def call(*arguments, group=None, **others):
-        return getattr(group.network, name)(*arguments, group=group, **others)
+    def call(*arguments, group=None, async_op=False, **others):
+        def exchange():
+            return getattr(group.network, name)(*arguments, group=group, **others)
+        return _Work(exchange) if async_op else exchange()
     return call
 
 

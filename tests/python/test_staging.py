@@ -133,8 +133,9 @@ class Groups(RanksTest):
             closed = []
             with fake_gpu(3, 3), mock.patch.multiple(transport.dist, destroy_process_group=lambda group: closed.append(
                     "destroyed")), mock.patch.object(transport, "silent_ranks", lambda group: [1]):
-                one = Transport(Group(Network(2), 5, 0, "nccl"))
-                with mock.patch.object(transport.dist, "all_to_all_single", side_effect=RuntimeError("timed out")):
+                group = Group(Network(2), 5, 0, "nccl")
+                one = Transport(group)
+                with mock.patch.object(group.network, "all_to_all_single", side_effect=RuntimeError("timed out")):
                     with self.assertRaisesRegex(RuntimeError, "^rank 0 lost rank 1 .* PyTorch says: timed out$"):
                         one.gather(3)
                 if has_abort:

@@ -8,8 +8,8 @@ from typing import Any, Callable, Union
 import torch
 import torch.distributed as dist
 
-Collective = Callable[[torch.Tensor, torch.Tensor], Any]
-"""of a target and a source"""
+Collective = Callable[..., Any]
+"""of a target and a source. With async_op=True it returns its work."""
 
 
 def backends_named(group: Any) -> str:
@@ -56,7 +56,9 @@ class Staged:
         with torch.cuda.stream(self._stream):
             there = source.to(self.device, non_blocking=True)
             made = there if target is source else torch.empty_like(target, device=self.device)
-            collective(made, there)
+            # With TORCH_NCCL_BLOCKING_WAIT=1 wait() raises after the timeout. Without async_op newer releases of
+            # PyTorch do not call it, and the next line would wait for ever.
+            collective(made, there, async_op=True).wait()
             target.copy_(made, non_blocking=True)
         self._stream.synchronize()  # neither NCCL nor the copies have waited for the GPU
 

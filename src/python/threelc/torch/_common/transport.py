@@ -178,8 +178,8 @@ class Transport:
     def _all_to_all_single(self, target: torch.Tensor, source: torch.Tensor, come: Optional[List[int]],
                            to: Optional[List[int]]) -> None:
         """The collective that carries messages. come, to: values from and to each rank; None: as many each."""
-        self._staging.run(lambda target, source: dist.all_to_all_single(target, source, come, to, group=self.group),
-                          target, source)
+        self._staging.run(lambda target, source, **how: dist.all_to_all_single(target, source, come, to,
+                                                                               group=self.group, **how), target, source)
 
     def all_to_all(self, messages: Sequence[memoryview]) -> List[torch.Tensor]:
         """Sends messages[i] to rank i. Returns those of all ranks to this one, as bytes."""
@@ -220,7 +220,8 @@ class Transport:
             flat = tensor.detach().cpu().contiguous().view(-1)
             octets = flat.view(torch.uint8)  # gloo does not know all dtypes
             with self.exchanging(octets):
-                self._staging.run(lambda octets, _: dist.broadcast(octets, root, group=self.group), octets, octets)
+                self._staging.run(lambda octets, _, **how: dist.broadcast(octets, root, group=self.group, **how),
+                                  octets, octets)
             with torch.no_grad():
                 tensor.copy_(flat.view(tensor.shape))
 
@@ -244,7 +245,7 @@ class Transport:
 
     def _sum(self, tensor: torch.Tensor) -> None:
         try:
-            self._staging.run(lambda tensor, _: dist.all_reduce(tensor, group=self.group), tensor, tensor)
+            self._staging.run(lambda tensor, _, **how: dist.all_reduce(tensor, group=self.group, **how), tensor, tensor)
             return
         except RuntimeError as error:
             if tensor.dtype != torch.bfloat16 or "scalar type" not in str(error):
