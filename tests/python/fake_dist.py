@@ -8,7 +8,8 @@ from collections import defaultdict, namedtuple
 
 import threelc.torch
 import torch
-from threelc.torch._common import transport
+from fake_gpu import Gpu
+from threelc.torch._common import staging, transport
 
 # rank, the number of its call from 1 on, and what happens:
 #   raises   the call fails at once
@@ -21,10 +22,11 @@ KINDS = ("raises", "ends", "lost", "late", "alters")
 
 
 class Group:
-    """A process group, as one rank has it."""
+    """A process group, as one rank has it. Collectives of NCCL take tensors of the GPU, and others none of these."""
 
-    def __init__(self, network, number, rank):
+    def __init__(self, network, number, rank, backend="gloo"):
         self.network, self.number, self.rank, self.calls = network, number, rank, 0
+        self.backend = backend
         self.tags = defaultdict(int)
 
 
@@ -77,6 +79,9 @@ class Network:
 
     def _together(self, group, what, given):
         """A collective: what all ranks give, by rank."""
+        for part in given or ():
+            if isinstance(part, Gpu) != (group.backend == "nccl") or part.is_sparse and group.backend == "nccl":
+                raise ValueError(f"{group.backend} takes no such tensor")
         kind = self._begin(group)
         if kind == "alters":
             given = _altered(given)
@@ -97,8 +102,8 @@ class Network:
 
     # ---- torch.distributed ----
 
-    def new_group(self, rank):
-        group = Group(self, self._made[rank], rank)
+    def new_group(self, rank, backend):
+        group = Group(self, self._made[rank], rank, backend)
         self._made[rank] += 1
         self._together(group, "new_group", None)
         return group
@@ -190,16 +195,18 @@ def _of(group, name):
 
 
 def _passed_on(name):
-    def call(*arguments, group=None, **others):
-        return getattr(group.network, name)(*arguments, group=group, **others)
+    def call(*arguments, group=None, async_op=False, **others):
+        def exchange():
+            return getattr(group.network, name)(*arguments, group=group, **others)
+        return _Work(exchange) if async_op else exchange()
     return call
 
 
 _FAKE = types.SimpleNamespace(
     ProcessGroup=Group, is_available=lambda: True, is_initialized=lambda: True,
     get_rank=lambda group=None: _of(group, "rank"), get_world_size=lambda group=None: _of(group, "network").world,
-    get_global_rank=lambda group, rank: rank, get_backend=lambda group: "gloo",
-    new_group=lambda **others: _OWN.default.network.new_group(_OWN.default.rank),
+    get_global_rank=lambda group, rank: rank, get_backend=lambda group: group.backend,
+    new_group=lambda backend="gloo", **others: _OWN.default.network.new_group(_OWN.default.rank, backend),
     destroy_process_group=lambda group: group.network.destroy_process_group(group),
     distributed_c10d=types.SimpleNamespace(_get_default_group=lambda: _OWN.default),
     **{name: _passed_on(name) for name in ("all_to_all_single", "all_reduce", "broadcast", "isend", "irecv")})
@@ -207,7 +214,7 @@ _FAKE = types.SimpleNamespace(
 
 def install():
     """From now on threelc.torch uses this in place of torch.distributed, in all threads."""
-    for module in (transport, threelc.torch._common.module, threelc.torch._common.roll_call):
+    for module in (transport, staging, threelc.torch._common.module, threelc.torch._common.roll_call):
         module.dist = _FAKE
     transport._UNTIL_FREE = transport._UNTIL_CLOSED = 0  # for threads of gloo
 

@@ -80,7 +80,7 @@ class Groups(Talks):
                     Transport()
 
     def test_groups_of_users(self):
-        """A group that this rank is in, of gloo."""
+        """A group that this rank is in, of gloo; of NCCL they are in test_staging.py."""
         network = Network(2)
         for rank in 0, 1:
             group = Group(network, 5, rank)
@@ -90,12 +90,12 @@ class Groups(Talks):
         for group in "gloo", 3, Group(network, 5, -1):
             with self.assertRaisesRegex(ValueError, "^process_group should be a process group that this rank is in$"):
                 Transport(group)
-        for name, fits in ("nccl", False), ("cpu:gloo,cuda:nccl", True):
+        for name, fits in ("mpi", False), ("cpu:gloo,cuda:nccl", True):
             with mock.patch.object(transport.dist, "get_backend", lambda group, name=name: name):
                 if fits:
                     Transport(Group(network, 5, 0))
                     continue
-                with self.assertRaisesRegex(ValueError, "^process_group has the backend nccl, and messages need "):
+                with self.assertRaisesRegex(ValueError, "^process_group has the backend mpi, and messages need "):
                     Transport(Group(network, 5, 0))
 
 

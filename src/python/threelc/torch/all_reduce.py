@@ -37,8 +37,9 @@ class AllReduce:
     same parameter each time, with as many values and of the same dtype. Tensors of float32, float16 and bfloat16 are
     compressed, on CPUs or GPUs; others go as floats. All ranks call it alike: the same names in the same order.
 
-    process_group: a group of backend gloo for the messages, which nobody else uses. None: a new one of all ranks, with
-                   the timeout of the default group. After this time an exchange with a rank that stands still fails.
+    process_group: a group of backend gloo for the messages, which nobody else uses, or of NCCL as in register(). None:
+                   a new one of gloo, of all ranks, with the timeout of the default group. After this time an exchange
+                   with a rank that stands still fails.
     on_nonfinite:  what happens if the tensor of a rank has a NaN or an infinity. "skip": it becomes NaN on all ranks,
                    with a warning for the first. "raise": StepError on all ranks. What other ranks would have sent
                    goes into their residuals.

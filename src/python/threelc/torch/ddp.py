@@ -82,8 +82,12 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
                    are always the library's.
     process_group: a group of backend gloo for the messages, which nobody else uses. None: a new one is made, with the
                    timeout of the module's group. After this time an exchange with a rank that stands still fails.
+                   Of backend NCCL, where ranks reach each other by nothing else: messages cross from the host to the
+                   current GPU, or the one of the group, and back. With TORCH_NCCL_BLOCKING_WAIT=1 an exchange fails
+                   after the timeout; without, PyTorch ends the process then. Not yet run on a GPU.
 
-    Gradients that no codec takes go as floats: float64, complex, sparse (nn.Embedding(sparse=True)).
+    Gradients that no codec takes go as floats: float64, complex, sparse (nn.Embedding(sparse=True)), these by gloo
+    alone.
     If an exchange fails on a rank, backward() raises on all ranks, and a new group and module are needed to go on.
     If there is no scaler, a warning reports the first NaN or infinity.
 

@@ -230,10 +230,11 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
     """Compresses what replicas of a model send each other, where fully_shard() was called with a mesh of two dimensions
     (hybrid sharding), or with the mesh of one replica, or where PyTorch's replicate() was called in its place.
 
-    process_group: of backend gloo, which nobody else uses: the ranks of all replicas that have the same shard. None: a
-    new one, of the ranks along the mesh's dimension of replicas, or, with a mesh of one shard, of all ranks. The other
-    arguments are those of register(). min_numel is of the shard of a parameter. A parameter has a scale of its own, in
-    each shard, unless some parameters of its module get no gradient: then all of the module has one.
+    process_group: of backend gloo, or of NCCL as in register(), which nobody else uses: the ranks of all replicas that
+    have the same shard. None: a new one of gloo, of the ranks along the mesh's dimension of replicas, or, with a mesh
+    of one shard, of all ranks. The other arguments are those of register(). min_numel is of the shard of a parameter. A
+    parameter has a scale of its own, in each shard, unless some parameters of its module get no gradient: then all of
+    the module has one.
 
     With a mesh that has replicas parameters and checkpoints stay what they are. After set_requires_all_reduce(False)
     backward passes send nothing to other replicas, as without the hook, and add 0 to gradients: what was summed up

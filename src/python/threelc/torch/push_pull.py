@@ -45,6 +45,7 @@ class PushPull(OptimizerAtOwners):
                - All ranks call flush(), state_dict() and load_state_dict() after equal steps, and come together there.
                  End a training with one of the first two: others may still need answers of a server that ends.
                - max_norm and scaler, which need all ranks in each step, are refused. Weights are not compared.
+               - A process_group needs the backend gloo.
     groups, max_norm, momentum_correction, second_moment, warmup_steps, scaler, buffers: as in ShardedOptimizer.
     min_numel, compare_every, seed, threads, quantize, process_group: as in register().
 

@@ -17,6 +17,7 @@ from ...context import Context
 from .arguments import check_numbers
 from .groups import Clock, Group, Traffic, check_choices, ring_bytes, saved_traffic
 from .module import copied
+from .staging import Direct
 from .states import TENSORS, TRAFFIC, Kind
 from .transport import Transport
 
@@ -35,6 +36,7 @@ class _QuorumTransport(Transport):
         self.rank, self.world = 0, 1
         self.sent = self.received = 0
         self._held = ()
+        self._staging = Direct()
         self._joined: Callable[[], Any] = lambda: None
 
     def join(self) -> bool:

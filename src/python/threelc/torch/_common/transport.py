@@ -26,6 +26,7 @@ from ..._arrays import octets
 from ..._errors import CorruptError, OrderError, Status
 from ..._json import parsed
 from .roll_call import begin, named, silent_ranks
+from .staging import Direct, backends_named, staging_of
 from .versions import backends_of
 
 # What a rank says about the message that follows, beside its length.
@@ -33,6 +34,7 @@ _MESSAGE, _SUM, _SPARSE_SUM = range(3)
 _KINDS = ("a message", "floats", "a sparse gradient")
 _KIND_BITS = 2
 _NOTHING = object()
+_WITH_GLOO = 'torch.distributed.new_group(backend="gloo")'
 
 
 def timeout_of(group: Any) -> Optional[timedelta]:
@@ -67,9 +69,9 @@ def _checked(group: Any) -> Any:
     """A group that a user has made."""
     if not isinstance(group, dist.ProcessGroup) or dist.get_rank(group) < 0:
         raise ValueError("process_group should be a process group that this rank is in")
-    if "gloo" not in dist.get_backend(group):
-        raise ValueError(f"process_group has the backend {dist.get_backend(group)}, and messages need gloo: "
-                         'torch.distributed.new_group(backend="gloo")')
+    found = backends_named(group)
+    if "gloo" not in found and "nccl" not in found:
+        raise ValueError(f"process_group has the backend {found}, and messages need gloo, or NCCL: {_WITH_GLOO}")
     return group
 
 
@@ -88,8 +90,8 @@ class Transport:
     """Carries messages between the ranks of a process group. One thread at a time may call it."""
 
     def __init__(self, group: Any = None, like: Any = None) -> None:
-        """group: of backend gloo, which nobody else uses. None: a new one of all ranks, which all make together, with
-        the timeout of the group `like`; None: with that of the default group."""
+        """group: of backend gloo or NCCL, which nobody else uses. None: a new one of gloo, of all ranks, which all make
+        together, with the timeout of the group `like`; None: with that of the default group."""
         self.group = _made(like) if group is None else _checked(group)
         group = self.group
         self.rank: int = dist.get_rank(group)
@@ -98,10 +100,16 @@ class Transport:
         """bytes to other ranks, with lengths"""
         self.received = 0
         self._held: Tuple[torch.Tensor, ...] = ()
+        self._staging = staging_of(group)
         begin(group)
 
     def __del__(self, left: Deque[torch.Tensor] = _LEFT) -> None:
         left.extend(getattr(self, "_held", ()))
+
+    def check_gloo(self, what: str) -> None:
+        """ValueError: the messages go by NCCL, which cannot do this."""
+        if not isinstance(self._staging, Direct):
+            raise ValueError(f"{what} needs the backend gloo, and process_group has NCCL: {_WITH_GLOO}")
 
     def ranks(self) -> List[int]:
         """Of the default group, in the order of this one."""
@@ -131,7 +139,7 @@ class Transport:
 
     @contextmanager
     def exchanging(self, *tensors: torch.Tensor) -> Iterator[None]:
-        """A failure of gloo gets a sentence around it. tensors: those of a collective."""
+        """A failure of gloo or NCCL gets a sentence around it. tensors: those of a collective."""
         if self.group is None:
             raise RuntimeError("the connections to the other ranks are closed, as an exchange with them has failed")
         start = time.monotonic()
@@ -148,7 +156,7 @@ class Transport:
             raise RuntimeError(
                 f"rank {self.rank} lost {lost} {seconds:.1f} s after an exchange began (timeout: "
                 f"{timeout_of(self.group) or 'unknown'}). Lost ranks have ended, stand still, are busy for longer, or "
-                f"have raised an exception: see what they printed. Gloo says: {error}") from error
+                f"have raised an exception: see what they printed. {self._staging.speaker} says: {error}") from error
 
     def _announce(self, kind: int, lengths: Sequence[int]) -> List[int]:
         """Tells each rank what this one will send to it, and how much. Returns the lengths of what will come."""
@@ -170,18 +178,19 @@ class Transport:
     def _all_to_all_single(self, target: torch.Tensor, source: torch.Tensor, come: Optional[List[int]],
                            to: Optional[List[int]]) -> None:
         """The collective that carries messages. come, to: values from and to each rank; None: as many each."""
-        dist.all_to_all_single(target, source, come, to, group=self.group)
+        self._staging.run(lambda target, source, **how: dist.all_to_all_single(target, source, come, to,
+                                                                               group=self.group, **how), target, source)
 
     def all_to_all(self, messages: Sequence[memoryview]) -> List[torch.Tensor]:
         """Sends messages[i] to rank i. Returns those of all ranks to this one, as bytes."""
         to = [len(message) for message in messages]
         come = self._announce(_MESSAGE, to)
-        source = torch.empty(sum(to), dtype=torch.uint8)
+        source = self._staging.room(sum(to))
         at = 0
         for message in messages:
             _copy(message, source, at)
             at += len(message)
-        target = torch.empty(sum(come), dtype=torch.uint8)
+        target = self._staging.room(sum(come))
         with self.exchanging(source, target):
             self._all_to_all_single(target, source, come, to)
         self.sent += sum(to) - to[self.rank]
@@ -211,17 +220,18 @@ class Transport:
             flat = tensor.detach().cpu().contiguous().view(-1)
             octets = flat.view(torch.uint8)  # gloo does not know all dtypes
             with self.exchanging(octets):
-                dist.broadcast(octets, root, group=self.group)
+                self._staging.run(lambda octets, _, **how: dist.broadcast(octets, root, group=self.group, **how),
+                                  octets, octets)
             with torch.no_grad():
                 tensor.copy_(flat.view(tensor.shape))
 
     def abort(self) -> None:
-        """Closes the connections, so that ranks that wait for this one get an error at once."""
+        """Closes the connections, so that ranks that wait for this one get an error."""
         group, self.group = self.group, None
         if group is not None:
             time.sleep(_UNTIL_CLOSED)
             with suppress(Exception):  # the group may be gone already
-                dist.destroy_process_group(group)
+                self._staging.close(group)
 
     def all_reduce(self, tensor: torch.Tensor) -> int:
         """tensor becomes the sum over all ranks. Returns the bytes sent for it."""
@@ -235,7 +245,7 @@ class Transport:
 
     def _sum(self, tensor: torch.Tensor) -> None:
         try:
-            dist.all_reduce(tensor, group=self.group)
+            self._staging.run(lambda tensor, _, **how: dist.all_reduce(tensor, group=self.group, **how), tensor, tensor)
             return
         except RuntimeError as error:
             if tensor.dtype != torch.bfloat16 or "scalar type" not in str(error):
@@ -246,7 +256,8 @@ class Transport:
         tensor.copy_(wide)
 
     def _sparse_all_reduce(self, tensor: torch.Tensor) -> int:
-        """gloo gathers indices and values of all ranks, and adds them up, but not those of float16."""
+        """gloo gathers indices and values of all ranks, and adds them up, but not those of float16. NCCL has no way."""
+        self.check_gloo("a sparse gradient")
         if tensor.dtype == torch.float16:
             wide = tensor.float()
             size = self._sparse_all_reduce(wide)

@@ -93,6 +93,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self.max_norm = max_norm
         transport = Transport(process_group)
         whole(backup, "backup", 0, transport.world - 1)
+        if backup:
+            transport.check_gloo(f"backup={backup}")
         servers = transport.world if servers is None else whole(servers, "servers", 1, transport.world)
         transport.agree({"codec": codec, "pull": pull, "servers": servers, "min_numel": min_numel, "seed": seed,
                          "groups": self._groups.summary(), "max_norm": max_norm, "buffers": buffers,
