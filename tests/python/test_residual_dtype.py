@@ -2,7 +2,10 @@
 """Residuals of bfloat16 where gradients are, by torch operations, as on a GPU, here on the CPU: messages, results and
 residuals are those of the C library whose residuals are rounded after each call. (test_kernels*.py have Triton's.)"""
 import math
+import sys
 import unittest
+from pathlib import Path
+from unittest import mock
 
 import test_fsdp_state
 import torch
@@ -23,6 +26,7 @@ from threelc.torch._device.answers import _writable
 from threelc.torch._owners.buckets import Bucket
 from threelc.torch.kernels.operations import bits_of, rounded
 
+EXPERIMENTS = Path(__file__).resolve().parents[2] / "bench" / "experiments" / "torch"
 CPU, BF16 = torch.device("cpu"), torch.bfloat16
 SIZES = {"large": 3001, "small": 5, "middle": 300, "wide": 1017}
 CODECS = (("3lc:s=1.75", "sharded"), ("3lc-golomb", "sharded"), ("ternary:block=100+quartic+zerorun", "gather"),
@@ -245,6 +249,24 @@ class Ways(RanksTest):
                 with self.subTest(f"{name}, {settings}"):
                     self.refused(1, lambda rank: way(codec="3lc", residual_dtype=BF16, **settings), "ValueError",
                                  NEEDS + why)
+
+
+    @unittest.skipUnless(HAS_FSDP2, "FSDP2 of this PyTorch needs a GPU, or there is none")
+    def test_fsdp_refuses_at_once(self):
+        """Before a backward pass."""
+        self.refused(1, lambda rank: test_fsdp_state.made("3lc", residual_dtype=BF16), "ValueError",
+                     NEEDS + 'with quantize="auto" nothing on cpu is')
+
+
+class Training(unittest.TestCase):
+    def test_loss(self):
+        """The experiment, shorter: what is rounded is lost in the noise."""
+        with mock.patch.object(sys, "path", [str(EXPERIMENTS), *sys.path]):
+            import residuals
+        o = residuals.options().parse_args(["--values", "2000", "--steps", "40", "--ranks", "2"])
+        one, other = (residuals.loss_of(o, "3lc", "sharded", 1, dtype) for dtype in (torch.float32, BF16))
+        self.assertNotEqual(one, other)
+        self.assertLess(abs(one - other), 0.02 * one)
 
 
 class Arguments(unittest.TestCase):

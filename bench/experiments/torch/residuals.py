@@ -8,7 +8,7 @@ and quantize by torch operations on the CPU, as on a GPU. For each seed both dty
 """
 import argparse
 
-CODECS = ("3lc", "3lc:s=1.75", "topk", "onebit")
+CODECS = ("3lc", "3lc:s=1.75", "topk")
 
 
 def options() -> argparse.ArgumentParser:
