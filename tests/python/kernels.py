@@ -17,6 +17,7 @@ import torch
 import triton.runtime.interpreter
 
 import threelc
+from device_residuals import kept
 from test_device import CODECS, SHAPES
 from test_vectors import array, octets, records
 from threelc.torch.kernels import choice, ternary
@@ -124,12 +125,13 @@ def magnitudes(quantizer, x):
 
 
 def compare(codec, residual, gradient, checksum=False):
-    """Frame and residual of the C library and of the kernels."""
+    """Frame and residual of the C library and of both ways."""
     quantizer, before = Quantizer.of(codec), residual.clone()
     scales, quartic, rest, found = check_accesses(quantizer, residual, gradient)
     assert torch.equal(bits_of(residual), bits_of(before)), "the residual was written"
-    assert torch.equal(found.nan_to_num(-1, posinf=-2), magnitudes(quantizer, residual + gradient)), "magnitudes"
-    wanted = before.clone()
+    sums = residual.float() + gradient
+    assert torch.equal(found.nan_to_num(-1, posinf=-2), magnitudes(quantizer, sums)), "magnitudes"
+    wanted = before.to(torch.float32, copy=True)
     context = threelc.Context(len(residual), codec, gradient.dtype, residual=wanted, checksum=checksum)
     if not torch.isfinite(torch.tensor(scales)).all():
         try:
@@ -139,7 +141,10 @@ def compare(codec, residual, gradient, checksum=False):
         raise AssertionError(f"scales {scales}, and the library takes these values")
     frame = threelc.compress_quartic(quartic, scales, len(residual), codec, dtype=gradient.dtype, checksum=checksum)
     assert frame == context.compress(gradient.contiguous()), "frames differ"
-    assert torch.equal(bits_of(rest), bits_of(wanted)), "residuals differ"
+    assert torch.equal(bits_of(rest), bits_of(kept(wanted, rest.dtype))), "residuals differ"
+    others = choice.quantized(choice.OPERATIONS, quantizer, residual, gradient)
+    assert (others[0], others[1].tolist()) == (scales, quartic.tolist()), "torch operations: frames differ"
+    assert torch.equal(bits_of(others[2]), bits_of(rest)), "torch operations: residuals differ"
     for dtype in DTYPES.values():
         values = bits_of(threelc.decompress(frame, torch.empty(len(residual), dtype=dtype)))
         for got in decoded(quartic, scales, quantizer.block, torch.empty_like(residual, dtype=dtype)):
@@ -162,6 +167,7 @@ def drawn(codec, seed):
     residual = draw.choice((torch.zeros(n), shapes[1](torch.randn(n)), shapes[0](torch.randn(n))))
     if n and draw.random() < 0.1:
         draw.choice((gradient, residual))[draw.randrange(n)] = draw.choice(NONFINITE)
+    residual = residual.to(draw.choice((torch.float32, torch.bfloat16)))
     return codec, *(torch.cat([torch.ones(first, dtype=tensor.dtype), tensor])[first:]
                     for tensor, first in ((residual, draw.randrange(8)), (gradient, draw.randrange(8))))
 

@@ -6,6 +6,7 @@ import numpy
 import torch
 
 import threelc
+from device_residuals import kept
 from kernels import DTYPES, NONFINITE, Accesses, records_of, steps_of
 from test_device import SHAPES
 from test_vectors import octets
@@ -71,7 +72,7 @@ def compare(codec, residual, gradient, words=Words(1, 0), checksum=False):
     """Frame and residual of the C library and of the kernels."""
     codes, n, before = Codes.of(codec), len(gradient), None if residual is None else residual.clone()
     scalars = measured(codes, residual, gradient)
-    wanted = None if residual is None else residual.clone()
+    wanted = None if residual is None else residual.to(torch.float32, copy=True)
     context = threelc.Context(n, codec, gradient.dtype, residual=wanted, feedback=residual is not None,
                               seed=words.seed, checksum=checksum)
     for _ in range(words.step):  # which the residual is not to feel
@@ -87,7 +88,7 @@ def compare(codec, residual, gradient, words=Words(1, 0), checksum=False):
     frame = context.compress(gradient.contiguous())
     for payload, rest in encoded(codes, residual, gradient, scalars, words):
         assert codes.frame(payload, scalars, n, gradient.dtype, checksum) == frame, "frames differ"
-        assert rest is None or torch.equal(bits_of(rest), bits_of(wanted)), "residuals differ"
+        assert rest is None or torch.equal(bits_of(rest), bits_of(kept(wanted, rest.dtype))), "residuals differ"
     assert residual is None or torch.equal(bits_of(residual), bits_of(before)), "the residual was written"
     decoded(codes, payload, n, frame)
 
@@ -129,6 +130,8 @@ def drawn(codec, seed):
     residual = draw.choice((None, torch.zeros(n), shapes[1](torch.randn(n)), shapes[0](torch.randn(n))))
     if n and draw.random() < 0.1:
         gradient[draw.randrange(n)] = draw.choice(NONFINITE)
+    if residual is not None:
+        residual = residual.to(draw.choice((torch.float32, torch.bfloat16)))
     words = Words(draw.choice((draw.getrandbits(64), draw.getrandbits(31))), draw.choice((0, 0, 1, 2)))
     return codec, *(None if tensor is None else torch.cat([torch.ones(first, dtype=tensor.dtype), tensor])[first:]
                     for tensor, first in ((residual, draw.randrange(8)), (gradient, draw.randrange(8)))), words

@@ -7,6 +7,7 @@ import kernels  # before triton is imported
 import torch
 
 import threelc
+from device_residuals import kept
 from test_device import SHAPES
 from test_vectors import octets
 from threelc.torch.kernels import _members_triton, members
@@ -65,11 +66,13 @@ WAYS = (members.Sweeps(draw, counts, lists), members.OPERATIONS)
 
 def compare(codec, residual, gradient, seed=0, steps=1, checksum=False):
     """Frames and residuals of the C library and of both ways. Returns how many values the last one sends."""
-    selector, wanted, k = Selector.of(codec), None if residual is None else residual.clone(), None
+    selector, wanted, k = Selector.of(codec), None if residual is None else residual.to(torch.float32, copy=True), None
     context = threelc.Context(len(gradient), codec, gradient.dtype, residual=wanted, feedback=residual is not None,
                               checksum=checksum, seed=seed)
     for step in range(steps):
-        before = None if wanted is None else wanted.clone()
+        before = None if wanted is None else kept(wanted, residual.dtype).clone()
+        if wanted is not None:
+            wanted.copy_(before)
         try:
             frame = context.compress(gradient.contiguous())
         except threelc.NonFiniteError:
@@ -83,7 +86,8 @@ def compare(codec, residual, gradient, seed=0, steps=1, checksum=False):
                 continue
             k = len(chosen.positions)
             assert members.frames(selector, [chosen], gradient.dtype, checksum) == [frame], "frames differ"
-            assert wanted is None or torch.equal(bits_of(chosen.rest), bits_of(wanted)), "residuals differ"
+            assert wanted is None or torch.equal(
+                bits_of(chosen.rest), bits_of(kept(wanted, residual.dtype))), "residuals differ"
         for dtype in kernels.DTYPES.values() if frame else ():
             out = torch.full((len(gradient) + 1,), 7, dtype=dtype)[1:]
             members.put(frame, out)
@@ -105,6 +109,8 @@ def drawn(seed):
     if n and draw.random() < 0.1:
         (gradient if residual is None else draw.choice((gradient, residual)))[draw.randrange(n)] = draw.choice(
             kernels.NONFINITE)
+    if residual is not None:
+        residual = residual.to(draw.choice((torch.float32, torch.bfloat16)))
     return tuple(None if tensor is None else torch.cat([torch.ones(first, dtype=tensor.dtype), tensor])[first:]
                  for tensor, first in ((residual, draw.randrange(8)), (gradient, draw.randrange(8))))
 

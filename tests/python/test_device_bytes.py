@@ -146,6 +146,27 @@ class Counted(unittest.TestCase):
                 kernels_codes.SWEEPS.decode(codes, codes.planes(payload, n), torch.tensor(scalars), gradient)
             self.check(codec, moved(pushed) / n, moved(answered) / n, len(payload) / n)
 
+    def test_bfloat16_residuals(self):
+        """6 bytes less for each value: each of two sweeps reads the residual, and one writes it."""
+        n, gradient = 20480, torch.randn(20480)
+        residual = torch.randn(n).bfloat16()
+        for codec in "ternary", "onebit", "topk", "sparse-binary":
+            with kernels.Accesses() as pushed:
+                if codec == "ternary":
+                    crossing = len(choice.quantized(kernels.SWEEPS, Quantizer.of("ternary+quartic"), residual,
+                                                    gradient)[1])
+                elif codec == "onebit":
+                    crossing = len(code_choice.coded(kernels_codes.SWEEPS, Codes.of(codec), residual, gradient,
+                                                     Words(1, 0))[1])
+                else:
+                    selector = Selector.of(codec)
+                    found = members.choose(kernels_members.SWEEPS, selector, residual, gradient, 1, 0)
+                    samples = 0 if selector.exact else selector.samples(n)
+                    crossing = 8 * len(found.positions) + 10 * samples
+            sweeps = SWEEPS[codec]
+            self.assertAlmostEqual((moved(pushed) - crossing) / n, sweeps.measure + sweeps.encode - 6, delta=0.1,
+                                   msg=codec)
+
     def test_members(self):
         n = 20480
         for codec in ("topk:p=0.05", "topk:p=0.01,select=exact", "sparse-binary:p=0.01", "random-sparse",

@@ -21,7 +21,7 @@ from cluster import CLUSTER
 from test_ddp import bits, start, train
 from test_device_bytes import SWEEPS
 
-SUM = "tl.load(residual + at, mask=there, other=0) + x"
+SUM = "_widened(tl.load(residual + at, mask=there, other=0)) + x"
 WRONG = {  # what a device may do, as changes of the source
     "flushes subnormal sums": (SUM, "tl.where(tl.abs({0}) < 2.0**-126, 0.0, {0})".format(f"({SUM})")),
     "flushes halves": ("scale * 0.5", "tl.where(scale * 0.5 < 2.0**-126, 0.0, scale * 0.5)"),
@@ -86,6 +86,15 @@ class Kernels(unittest.TestCase):
         kernels.compare("3lc", torch.full((10,), 3e38), torch.full((10,), 3e38))  # the sum is infinite
         kernels.compare("3lc:s=1.75", torch.full((10,), 3e38), torch.zeros(10))  # the scale is
 
+    def test_bfloat16_residuals(self):
+        """They are rounded half to even, subnormals too, and do not become infinite."""
+        bits = torch.cat([torch.arange(0x8000, 0x7f80 << 16, 0x418000), torch.tensor([0x7f7f8000, 0x7f7fffff]),
+                          torch.arange(0x4000, 0x300000, 0x4000)]).int()
+        values = torch.cat([bits, bits ^ torch.iinfo(torch.int32).min]).view(torch.float32)
+        for codec, values in (("3lc:s=1.99", values[values.abs() < 1.7e38]), ("ternary:block=1+quartic", values)):
+            kernels.compare(codec, torch.zeros(len(values), dtype=torch.bfloat16), values)
+            kernels.compare(codec, kernels.kept(values, torch.bfloat16), values / 512)
+
     def test_more_values_than_an_int_counts(self):
         """The last program of a tensor that is there on paper: its other pages are never touched."""
         n = 2**31 + 4098
@@ -127,16 +136,22 @@ class Kernels(unittest.TestCase):
     def test_sweeps(self):
         """Two: each value is read twice and written once. Torch operations make more than three times as many bytes."""
         n, quantizer = 100000, Quantizer.of("3lc")
-        for dtype, read in ((torch.float32, 16), (torch.bfloat16, 12)):
-            residual, gradient = torch.randn(n), torch.randn(n).to(dtype)
+        for dtype, kept, read in ((torch.float32, torch.float32, 16), (torch.bfloat16, torch.float32, 12),
+                                  (torch.float32, torch.bfloat16, 12), (torch.bfloat16, torch.bfloat16, 8)):
+            residual, gradient = torch.randn(n).to(kept), torch.randn(n).to(dtype)
+            write = residual.element_size() + 0.2
             with kernels.Accesses() as touched:
                 choice.quantized(kernels.SWEEPS, quantizer, residual, gradient)
             self.assertAlmostEqual(touched.bytes("reads") / n, read, delta=0.01)
-            self.assertAlmostEqual(touched.bytes("writes") / n, 4.2, delta=0.01)
+            self.assertAlmostEqual(touched.bytes("writes") / n, write, delta=0.01)
             self.assertLess(touched.bytes("maxima") / n, 0.01)
             with Traffic() as traffic:
                 choice.quantized(choice.OPERATIONS, quantizer, residual, gradient)
-            self.assertGreater(traffic.read + traffic.written, 3 * n * (read + 4.2))
+            self.assertGreater(traffic.read + traffic.written, 3 * n * (read + write))
+            if kept != torch.float32:
+                print(f"# {dtype}, residuals {kept}: kernels {read} + {write} bytes a value, torch operations "
+                      f"{traffic.read / n:.1f} + {traffic.written / n:.1f}")
+                continue
             quartic, scales = torch.full((n // 5,), 121, dtype=torch.uint8), torch.ones(1)
             with kernels.Accesses() as answer:
                 ternary.decode(quartic, scales, 0, gradient)
@@ -157,6 +172,13 @@ class Choice(unittest.TestCase):
     def test_right_kernels_are_taken(self):
         for dtype in kernels.DTYPES.values():
             self.assertEqual(chosen(ternary, choice.sweeps_for, CPU, dtype), (kernels.SWEEPS, []))
+
+    def test_bfloat16_residuals(self):
+        """They have a check of their own."""
+        dtypes = torch.float32, torch.bfloat16
+        self.assertEqual(chosen(ternary, choice.sweeps_for, CPU, *dtypes), (kernels.SWEEPS, []))
+        with mutant(ternary, "magnitude + 0x7fff + (magnitude >> 16 & 1)", "magnitude") as module:
+            self.assertIs(chosen(ternary, choice.sweeps_for, CPU, *dtypes, module=module)[0], choice.OPERATIONS)
 
     def test_wrong_kernels_are_refused(self):
         for what, change in WRONG.items():
@@ -215,7 +237,7 @@ class Programs(unittest.TestCase):
 class Compiled(unittest.TestCase):
     PROGRAM = """
 from threelc.torch.kernels import _sums_triton, ternary
-types = {"residual": "*fp32", "gradient": sys.argv[1], "found": "*i32", "scales": "*fp32", "rest": "*fp32",
+types = {"residual": sys.argv[1], "gradient": sys.argv[1], "found": "*i32", "scales": "*fp32", "rest": sys.argv[1],
          "quartic": "*u8", "out": "*i16"}
 tile = {"ROWS": 1, "COLUMNS": 1024}
 made(ternary._maxima, types, tile)

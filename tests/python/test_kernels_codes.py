@@ -217,8 +217,9 @@ class Choice(unittest.TestCase):
             with mock.patch.object(usable, "_INSTALLED", False):
                 self.assertEqual(chosen(_codes_triton, code_choice.code_sweeps_for, CPU, torch.float32, name),
                                  (code_choice.OPERATIONS, []))
-            for dtype in DTYPES.values():
-                self.assertTrue(code_choice.same_codes(code_choice.OPERATIONS, CPU, dtype, name))
+            pairs = [(dtype, torch.float32) for dtype in DTYPES.values()]
+            for dtype, kept in (*pairs, (torch.float32, torch.bfloat16)):
+                self.assertTrue(code_choice.same_codes(code_choice.OPERATIONS, CPU, dtype, name, kept))
 
     def test_trainings(self):
         host, device = (CLUSTER.run(2, trained, quantize, "natural") for quantize in ("host", "device"))
@@ -230,7 +231,7 @@ class Choice(unittest.TestCase):
 class Compiled(unittest.TestCase):
     PROGRAM = """
 from threelc.torch.kernels import _codes_triton as kernels, ternary
-types = {"residual": "*fp32", "gradient": "*i16", "scalars": "*fp32", "rest": "*fp32", "planes": "*u8",
+types = {"residual": "*i16", "gradient": "*i16", "scalars": "*fp32", "rest": "*i16", "planes": "*u8",
          "clipped": "*i32", "out": "*i16", "found": "*fp64", "seed": "i64", "step": "i64"}
 for kind, bits, nearest, aligned in ((0, 8, False, True), (0, 9, False, False), (1, 4, False, True),
                                      (1, 8, False, True), (1, 8, True, True), (2, 1, False, True)):

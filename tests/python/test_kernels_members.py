@@ -217,9 +217,9 @@ class Choice(unittest.TestCase):
 class Compiled(unittest.TestCase):
     PROGRAM = """
 from threelc.torch.kernels import _members_triton as kernels
-types = {"residual": "*fp32", "gradient": sys.argv[1], "keys": "*i32", "random": "*i64", "least": "*i32",
+types = {"residual": sys.argv[1], "gradient": sys.argv[1], "keys": "*i32", "random": "*i64", "least": "*i32",
          "largest": "*i32", "counts": "*i32", "starts": "*i64", "equals": "*i64", "ties": "*i64", "positions": "*i32",
-         "values": "*fp32", "rest": "*fp32", "n": "i64", "seed": "i64", "step": "i64"}
+         "values": "*fp32", "rest": sys.argv[1], "n": "i64", "seed": "i64", "step": "i64"}
 made(kernels._draw, types, {"TILE": kernels.TILE})
 tile = {"ROWS": 1, "WIDTH": kernels.TILE}
 made(kernels._count, types, {**tile, "SIDES": 2, "CHANCE": False})

@@ -43,7 +43,8 @@ class AllReduce:
     on_nonfinite:  what happens if the tensor of a rank has a NaN or an infinity. "skip": it becomes NaN on all ranks,
                    with a warning for the first. "raise": StepError on all ranks. What other ranks would have sent
                    goes into their residuals.
-    codec, mode, pull, min_numel, momentum_correction, second_moment, seed, threads, quantize: as in register().
+    codec, mode, pull, min_numel, momentum_correction, second_moment, seed, threads, quantize, residual_dtype: as in
+                   register().
 
     After another failure no call succeeds any more: make a new process group and a new object.
     """
@@ -51,17 +52,18 @@ class AllReduce:
     def __init__(self, process_group: Any = None, codec: str = "3lc", mode: str = "sharded", *,
                  pull: Optional[str] = None, min_numel: int = 256, on_nonfinite: str = "skip",
                  momentum_correction: Optional[float] = None, second_moment: Optional[float] = None, seed: int = 0,
-                 threads: Optional[int] = None, quantize: str = "auto") -> None:
+                 threads: Optional[int] = None, quantize: str = "auto",
+                 residual_dtype: torch.dtype = torch.float32) -> None:
         check_choices(mode, on_nonfinite, codec, pull)
         check_numbers(min_numel, seed, threads)
         check_moments(momentum_correction, second_moment, codec)
-        check_quantize(quantize, momentum_correction)
+        check_quantize(quantize, momentum_correction, codec, residual_dtype)
         transport = Transport(process_group)
         config = {"push": codec, "pull": pull, "gather": mode == "gather", "min_n": min_numel, "seed": seed}
         transport.agree({**config, "on_nonfinite": on_nonfinite, "momentum_correction": momentum_correction,
                          "second_moment": second_moment})
         self._means = Means(transport, {**config, "threads": threads}, on_nonfinite, momentum_correction, second_moment,
-                            quantize)
+                            quantize, residual_dtype)
         self._transport = transport
         self._jobs: Optional[Jobs] = None  # from the first start() on
         self._begun: List[torch.futures.Future[torch.Tensor]] = []  # that may not be done yet

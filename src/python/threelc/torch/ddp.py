@@ -10,7 +10,7 @@ import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
 from ._common.arguments import check_numbers, codec_list, scaler_of, shown, whole
-from ._common.device import check_quantize
+from ._common.device import check_quantize, place_of
 from ._common.groups import check_choices
 from ._common.moments import check_moments
 from ._common.transport import Transport
@@ -44,7 +44,7 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
              reserve: Sequence[str] = (), min_numel: int = 256, warmup_steps: int = 1, on_nonfinite: str = "skip",
              momentum_correction: Optional[float] = None, second_moment: Optional[float] = None, scaler: Any = None,
              compare_every: int = 1000, seed: int = 0, threads: Optional[int] = None, quantize: str = "auto",
-             process_group: Any = None) -> DDPState:
+             residual_dtype: torch.dtype = torch.float32, process_group: Any = None) -> DDPState:
     """Compresses the gradients of a DistributedDataParallel module from now on. All ranks call it alike.
 
     codec:         of gradients, e.g. "3lc-golomb". "raw": floats, exactly as without the hook.
@@ -80,6 +80,11 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
                    is sent of topk, come to the host. "host": always by the library, "device": always
                    there, on the CPU too, by torch operations or Triton. Bytes and results are the same. Other codecs
                    are always the library's.
+    residual_dtype: of residuals where gradients are. torch.bfloat16 takes half the memory: what a step leaves is
+                   computed in float32, and rounded when it is kept. So results are others than on the host. States have
+                   float32, and load with either dtype: a residual of float32 is rounded once, one of bfloat16 stays
+                   what it is. It is refused where nothing is quantized on a device; if set_codec() then takes a codec
+                   of the library, its residuals are float32.
     process_group: a group of backend gloo for the messages, which nobody else uses. None: a new one is made, with the
                    timeout of the module's group. After this time an exchange with a rank that stands still fails.
                    Of backend NCCL, where ranks reach each other by nothing else: messages cross from the host to the
@@ -99,7 +104,9 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     check_numbers(min_numel, seed, threads)
     whole(warmup_steps, "warmup_steps", 0)
     check_moments(momentum_correction, second_moment, codec)
-    check_quantize(quantize, momentum_correction)
+    check_quantize(quantize, momentum_correction, codec, residual_dtype)
+    for device in {p.device for p in model.parameters()}:
+        place_of(quantize, [device], False, codec, residual_dtype)
     scaler = scaler_of(scaler)
     if second_moment is not None and scaler is not None:
         raise ValueError("second_moment goes without a GradScaler: what ranks then send has no loss scale")
@@ -108,7 +115,7 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
     settings = Settings(codec, pull, reserve, mode, min_numel, warmup_steps, on_nonfinite, momentum_correction,
                         second_moment, compare_every)
     transport.agree({**settings.__dict__, **_parameters_of(model)})
-    state = DDPState(model, settings, transport, scaler, seed, threads, quantize)
+    state = DDPState(model, settings, transport, scaler, seed, threads, quantize, residual_dtype)
     model.register_comm_hook(state, hook)
     model.logger._set_comm_hook_name("threelc.torch.hook")  # for PyTorch's log
     return state

@@ -18,7 +18,7 @@ import torch.distributed as dist
 
 from .._errors import StepError
 from ._common.arguments import check_numbers, shown
-from ._common.device import check_quantize
+from ._common.device import check_quantize, place_of
 from ._common.groups import Group, Traffic, check_choices, load_traffic
 from ._common.log import Log
 from ._common.means import Means
@@ -226,7 +226,7 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
                   pull: Optional[str] = None, min_numel: int = 256, on_nonfinite: str = "skip",
                   momentum_correction: Optional[float] = None, second_moment: Optional[float] = None,
                   compare_every: int = 1000, seed: int = 0, threads: Optional[int] = None,
-                  quantize: str = "auto") -> FSDPState:
+                  quantize: str = "auto", residual_dtype: torch.dtype = torch.float32) -> FSDPState:
     """Compresses what replicas of a model send each other, where fully_shard() was called with a mesh of two dimensions
     (hybrid sharding), or with the mesh of one replica, or where PyTorch's replicate() was called in its place.
 
@@ -244,10 +244,12 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
     check_choices(mode, on_nonfinite, codec, pull)
     check_numbers(min_numel, seed, threads)
     check_moments(momentum_correction, second_moment, codec)
-    check_quantize(quantize, momentum_correction)
+    check_quantize(quantize, momentum_correction, codec, residual_dtype)
     replicas = _replicas_of(modules)
     names = {module: name for name, module in model.named_modules()}
     groups = [group for module in modules.values() for group in fsdp_param_groups(module)]
+    for group in groups:
+        place_of(quantize, [group.device], False, codec, residual_dtype)
     shards = {name: Shards(module, names) for name, module in modules.items()}
     shard = shard_index(groups[0]) if groups else 0
     transport = Transport(_group_of(replicas, process_group, max(map(shard_count, groups), default=1)))
@@ -256,7 +258,7 @@ def register_fsdp(model: Any, codec: str = "3lc", mode: str = "sharded", *, proc
                      "momentum_correction": momentum_correction, "second_moment": second_moment,
                      "shapes": {name: each.shapes for name, each in shards.items()}, "the shard": shard})
     means = Means(transport, {**config, "threads": threads}, on_nonfinite, momentum_correction, second_moment,
-                  quantize)
+                  quantize, residual_dtype)
     state = FSDPState(means, shards, shard, compare_every)
     for group in groups if replicas else ():
         average_no_replicas(group)

@@ -125,7 +125,7 @@ class LocalSteps(InPlaceOfOptimizer):
                      of them go back.
     quantize:        "auto" or "device", as in register(): the model of all ranks, which the outer optimizer works on,
                      and residuals lie where the model is: 8 bytes a value there, and the outer optimizer's state.
-                     "host": on the CPU.
+                     "host": on the CPU. residual_dtype: as in register(), too; torch.bfloat16 takes 6.
     compare_every:   rounds from one comparison of outer parameters to the next, as in register().
 
     >>> optimizer = threelc.torch.LocalSteps(model, torch.optim.AdamW(model.parameters()), every=20,
@@ -142,9 +142,10 @@ class LocalSteps(InPlaceOfOptimizer):
                  residual_decay: float = 1.0, mask_momentum: bool = False, average_buffers: bool = True,
                  min_numel: int = 256,
                  on_nonfinite: str = "raise", compare_every: int = 10, seed: int = 0, threads: Optional[int] = None,
-                 quantize: str = "host", process_group: Any = None) -> None:
+                 quantize: str = "host", residual_dtype: torch.dtype = torch.float32,
+                 process_group: Any = None) -> None:
         check_choices(mode, on_nonfinite, codec, pull)
-        check_quantize(quantize, None)
+        check_quantize(quantize, None, codec, residual_dtype)
         check_numbers(min_numel, seed, threads)
         whole(warmup_rounds, "warmup_rounds", 0)
         self._delay = whole(delay, "delay", 0)
@@ -194,7 +195,7 @@ class LocalSteps(InPlaceOfOptimizer):
         self._mix = mix
         self._parameters = self._model.parameters
         self._buffers = Buffers(self._model, average_buffers)
-        place = place_of(quantize, [p.device for p in self._parameters.values()], False, codec)
+        place = place_of(quantize, [p.device for p in self._parameters.values()], False, codec, residual_dtype)
         self._anchors = {name: torch.nn.Parameter(flat(p, place or HOST)) for name, p in self._parameters.items()}
         anchors = list(self._anchors.values())
         self.outer_optimizer = outer and made_optimizer(outer, anchors, anchors, "outer")
@@ -208,7 +209,7 @@ class LocalSteps(InPlaceOfOptimizer):
         self._fragments = [
             Fragment({name: self._anchors[name] for name in names}, replace(config, seed=(seed + i) % 2**64),
                      transport.rank, residuals, warmup_rounds, compare_every,
-                     self._buffers if i == len(divided) - 1 else None, place)
+                     self._buffers if i == len(divided) - 1 else None, place, residual_dtype)
             for i, names in enumerate(divided)]
         self._runner: Union[Inline, Background] = Background("threelc-local", transport) if delay else Inline()
         self._steps = self._rounds = self._skipped = 0
@@ -422,7 +423,7 @@ class LocalSteps(InPlaceOfOptimizer):
         return LocalStats(
             **self._traffic(), **residual_ratios([fragment.group.allreduce.stats for fragment in self._fragments]),
             steps=self._steps, rounds=self._rounds, skipped=self._skipped, largest_round=self._largest_round(),
-            residual_norms={name: float(residual.norm()) for name, residual in self.residuals.items()})
+            residual_norms={name: float(residual.float().norm()) for name, residual in self.residuals.items()})
 
     def _largest_round(self) -> int:
         return max(self._largest_before, *(fragment.largest for fragment in self._fragments))

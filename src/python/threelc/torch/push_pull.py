@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Mapping, Optional, Sequence
 
+import torch
+
 from ._common.optimizer import Maker
 from ._common.states import Kind
 from ._owners.owners import FORM, OptimizerAtOwners, OwnerStats
@@ -47,7 +49,7 @@ class PushPull(OptimizerAtOwners):
                - max_norm and scaler, which need all ranks in each step, are refused. Weights are not compared.
                - A process_group needs the backend gloo.
     groups, max_norm, momentum_correction, second_moment, warmup_steps, scaler, buffers: as in ShardedOptimizer.
-    min_numel, compare_every, seed, threads, quantize, process_group: as in register().
+    min_numel, compare_every, seed, threads, quantize, residual_dtype, process_group: as in register().
 
     >>> optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.SGD(p, lr=0.1), servers=2, codec="3lc-golomb")
     >>> loss.backward()
@@ -61,12 +63,13 @@ class PushPull(OptimizerAtOwners):
                  max_norm: Optional[float] = None, momentum_correction: Optional[float] = None,
                  second_moment: Optional[float] = None, warmup_steps: int = 0, scaler: Any = None,
                  buffers: str = "own", backup: int = 0, min_numel: int = 256, compare_every: int = 1000, seed: int = 0,
-                 threads: Optional[int] = None, quantize: str = "auto", process_group: Any = None) -> None:
+                 threads: Optional[int] = None, quantize: str = "auto",
+                 residual_dtype: torch.dtype = torch.float32, process_group: Any = None) -> None:
         super().__init__(model, optimizer, servers, codec=codec, pull=pull, groups=groups, max_norm=max_norm,
                          scaler=scaler, buffers=buffers, min_numel=min_numel, seed=seed, threads=threads,
                          process_group=process_group, momentum_correction=momentum_correction,
                          second_moment=second_moment, warmup_steps=warmup_steps, compare_every=compare_every,
-                         quantize=quantize, backup=backup)
+                         quantize=quantize, residual_dtype=residual_dtype, backup=backup)
 
     @property
     def stats(self) -> PushPullStats:

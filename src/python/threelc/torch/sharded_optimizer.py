@@ -5,6 +5,8 @@ from __future__ import annotations
 from contextlib import nullcontext
 from typing import Any, Mapping, Optional, Sequence
 
+import torch
+
 from ._common.arguments import shown
 from ._common.optimizer import Maker
 from ._common.states import Kind
@@ -29,10 +31,10 @@ class ShardedOptimizer(OptimizerAtOwners):
                and parameters stay bit-identical. They are of float32, float16 or bfloat16, or complex; a complex value
                is two floats. Owners have float32 weights of their parts. Of parameters of another dtype each rank has
                the float32 weights, too, to which changes are added; the parameter is that weight, rounded once. A
-               residual of gradients, float32, is on each rank. Tensors of 65,536 values and more are split among
-               owners. Sparse gradients are made dense. Tied weights are one parameter; two that only have memory in
-               common are refused. Frozen parameters are left alone. Gradients of several backward passes add up until
-               step().
+               residual of gradients, float32 or residual_dtype, is on each rank. Tensors of 65,536 values and more are
+               split among owners. Sparse gradients are made dense. Tied weights are one parameter; two that only have
+               memory in common are refused. Frozen parameters are left alone. Gradients of several backward passes add
+               up until step().
     optimizer: makes the optimizer: a function of a list of parameters, for example
                `lambda p: torch.optim.AdamW(p, lr=1e-3)`. Parameters are flat float32 parts of tensors, so it should
                treat each value alone. Every rank has one, `.optimizer`, so that schedules run on all alike; they take
@@ -65,7 +67,7 @@ class ShardedOptimizer(OptimizerAtOwners):
                - step() takes no weight. With a scaler, gradients leave in step(). torch.compile() is not for it.
     bucket_mb: MiB of float32 gradients in a bucket. In small buckets smaller tensors are split, so that all owners have
                their share. Other parts give other bits, but for codec="raw".
-    min_numel, compare_every, seed, threads, quantize, process_group: as in register().
+    min_numel, compare_every, seed, threads, quantize, residual_dtype, process_group: as in register().
 
     >>> optimizer = threelc.torch.ShardedOptimizer(
     ...     model, lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9), codec="3lc-golomb")
@@ -81,7 +83,8 @@ class ShardedOptimizer(OptimizerAtOwners):
                  momentum_correction: Optional[float] = None, second_moment: Optional[float] = None,
                  warmup_steps: int = 0, scaler: Any = None, buffers: str = "own", overlap: bool = False,
                  bucket_mb: float = 25.0, min_numel: int = 256, compare_every: int = 1000, seed: int = 0,
-                 threads: Optional[int] = None, quantize: str = "auto", process_group: Any = None) -> None:
+                 threads: Optional[int] = None, quantize: str = "auto",
+                 residual_dtype: torch.dtype = torch.float32, process_group: Any = None) -> None:
         if isinstance(bucket_mb, bool) or not isinstance(bucket_mb, (int, float)) or not bucket_mb > 0:
             raise ValueError(f"bucket_mb should be a number above 0, not {shown(bucket_mb)}")
         if overlap and hasattr(model, "_orig_mod"):
@@ -91,7 +94,8 @@ class ShardedOptimizer(OptimizerAtOwners):
                          scaler=scaler, buffers=buffers, min_numel=min_numel, seed=seed, threads=threads,
                          process_group=process_group, momentum_correction=momentum_correction,
                          second_moment=second_moment, warmup_steps=warmup_steps, compare_every=compare_every,
-                         quantize=quantize, bucket_mb=float(bucket_mb) if overlap else None)
+                         quantize=quantize, residual_dtype=residual_dtype,
+                         bucket_mb=float(bucket_mb) if overlap else None)
 
     def no_sync(self) -> Any:
         """A context: gradients of backward passes in it add up, and leave with those of the next one."""

@@ -140,10 +140,12 @@ class Group:
 
     def __init__(self, config: exchange.Config, rank: int, names: Sequence[str], sizes: Sequence[int],
                  residuals: Optional[Dict[str, torch.Tensor]], raw: Sequence[str] = (),
-                 device: Optional[torch.device] = None, called: Optional[Sequence[str]] = None) -> None:
+                 device: Optional[torch.device] = None, called: Optional[Sequence[str]] = None,
+                 residual_dtype: torch.dtype = torch.float32) -> None:
         """residuals: where what was not sent is kept, by name; filled up with zeros. None: the codec keeps none. raw:
         the names of those that go as floats. device: where gradients are quantized, if kernels do the codec.
-        None: on the host. called: other names in messages and states, as those of a state before this one."""
+        None: on the host. called: other names in messages and states, as those of a state before this one.
+        residual_dtype: of residuals on the device."""
         self.names: Tuple[str, ...] = tuple(names)
         self.sizes: Tuple[int, ...] = tuple(sizes)
         self.called: Tuple[str, ...] = self.names if called is None else tuple(called)
@@ -153,6 +155,7 @@ class Group:
         self._host: Dict[int, torch.Tensor] = {}  # of the object, by index
         self._quantizable: Dict[int, str] = {}
         self._device = device
+        self._residual_dtype = residual_dtype
         self._on_device: Optional[OnDevice] = None
         self._answers: Optional[Answers] = None  # if the device makes them
         tensors = []
@@ -183,8 +186,9 @@ class Group:
         hidden = {part.tensor for part in self.allreduce.pushed_parts() if part.residual is not None} - set(self._host)
         ours = [i for i in self._quantizable if i not in hidden]
         if quantizer is not None and self._device is not None and ours:
-            self._on_device = OnDevice(self.allreduce, quantizer, {i: self._host.get(i) for i in ours}, self._device)
-            self._answers = answers_for(self.allreduce, push, pull, ours, self._device)
+            self._on_device = OnDevice(self.allreduce, quantizer, {i: self._host.get(i) for i in ours}, self._device,
+                                       self._residual_dtype)
+            self._answers = answers_for(self.allreduce, push, pull, ours, self._device, self._residual_dtype)
             residuals = self._on_device.residuals
         if self._residuals is not None:
             for i, name in self._quantizable.items():

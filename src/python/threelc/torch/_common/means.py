@@ -22,9 +22,9 @@ class Means:
     residuals from one exchange to the next."""
 
     def __init__(self, transport: Transport, config: Dict[str, Any], on_nonfinite: str, momentum: Optional[float],
-                 beta: Optional[float], quantize: str) -> None:
-        """config: of exchange.Config, but for workers and dtype. momentum, beta, quantize: momentum_correction,
-        second_moment and quantize of register()."""
+                 beta: Optional[float], quantize: str, residual_dtype: torch.dtype) -> None:
+        """config: of exchange.Config, but for workers and dtype. momentum, beta: momentum_correction and second_moment
+        of register(), and the others as there."""
         self.transport = transport
         self.config: Dict[str, Any] = {**config, "workers": transport.world}
         self.has_feedback = Context(1, config["push"]).residual is not None
@@ -36,6 +36,7 @@ class Means:
         self.float_bytes = 0
         self.residuals: Dict[str, torch.Tensor] = {}
         self._quantize = quantize
+        self._residual_dtype = residual_dtype
         self._skips = on_nonfinite == "skip"
         self._warned = False  # that a gradient was not finite
         self.groups: Dict[str, Group] = {}
@@ -73,8 +74,9 @@ class Means:
             sizes = dict(zip(loaded.names, loaded.sizes))
         group = Group(exchange.Config(dtype=DTYPES[flat.dtype], **self.config), self.transport.rank, list(sizes),
                       list(sizes.values()), self.residuals if self.has_feedback else None,
-                      device=place_of(self._quantize, [flat.device], self.moments.on_host),
-                      called=None if loaded is None else loaded.called)
+                      device=place_of(self._quantize, [flat.device], self.moments.on_host,
+                                      residual_dtype=self._residual_dtype),
+                      called=None if loaded is None else loaded.called, residual_dtype=self._residual_dtype)
         if loaded is not None:
             group.load_states([loaded.state_dict()], False)
             del self.loaded[name]

@@ -27,8 +27,8 @@ from .crossing import Quartic, on_device, symbols_on_device, way_of_symbols
 from .residuals import Residuals
 
 
-def answers_for(allreduce: exchange.AllReduce, push: str, pull: str, tensors: Container[int],
-                device: torch.device) -> Optional[Answers]:
+def answers_for(allreduce: exchange.AllReduce, push: str, pull: str, tensors: Container[int], device: torch.device,
+                residual_dtype: torch.dtype = torch.float32) -> Optional[Answers]:
     """push, pull: the codecs now. tensors: the indices of those that have them. None: the host makes the answers, as it
     does of codecs that may starve, which it watches."""
     quantizers = Quantizer.of(push), Quantizer.of(pull)
@@ -36,14 +36,14 @@ def answers_for(allreduce: exchange.AllReduce, push: str, pull: str, tensors: Co
         return None
     ours = [i for i, part in enumerate(allreduce.parts()) if part.tensor in tensors and part.n]
     assert quantizers[1] is not None
-    return Answers(allreduce, quantizers[1], ours, device) if ours else None
+    return Answers(allreduce, quantizers[1], ours, device, residual_dtype) if ours else None
 
 
 class Answers(Residuals):
     """Of a rank of an all-reduce, whose residuals of answers are on the device, too."""
 
     def __init__(self, allreduce: exchange.AllReduce, quantizer: Quantizer, ours: Sequence[int],
-                 device: torch.device) -> None:
+                 device: torch.device, residual_dtype: torch.dtype) -> None:
         """ours: which of allreduce.parts()."""
         self._allreduce = allreduce
         self._quantizer = quantizer
@@ -51,7 +51,8 @@ class Answers(Residuals):
         parts = allreduce.parts()
         self._count = len(parts)
         self._sizes = {i: parts[i].n for i in ours}
-        super().__init__({i: _writable(parts[i], allreduce) for i in ours}, device)
+        self._residual_dtype = residual_dtype
+        super().__init__({i: _writable(parts[i], allreduce) for i in ours}, device, residual_dtype)
 
     def reduce(self, pushes: Sequence[Any]) -> memoryview:
         """AllReduce.reduce(). What it cannot do here, the host does."""
@@ -77,7 +78,7 @@ class Answers(Residuals):
         if means is None:
             return None
         ns = list(self._sizes.values())
-        way = way_of(self._quantizer, self._device, torch.float32)
+        way = way_of(self._quantizer, self._device, torch.float32, self._residual_dtype)
         found = torch.zeros(len(ns), dtype=way.measured_dtype, device=self._device)
         for residual, mean, piece in zip(self.residuals.values(), means, found.split(1)):
             way.measure(residual, mean, piece)
@@ -86,13 +87,16 @@ class Answers(Residuals):
             return None
         sizes = [way.size(n) for n in ns]
         made = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
-        for residual, mean, scalar, piece in zip(self.residuals.values(), means, on_device(scalars, self._device),
-                                                 made.split(sizes)):
-            way.encode(residual, mean, scalar, Words(0, 0), mean, piece)  # what is left takes the place of the mean
+        rest = means  # whose place it takes
+        if self._residual_dtype != torch.float32:
+            rest = [torch.empty_like(residual) for residual in self.residuals.values()]
+        for residual, mean, scalar, left, piece in zip(self.residuals.values(), means,
+                                                       on_device(scalars, self._device), rest, made.split(sizes)):
+            way.encode(residual, mean, scalar, Words(0, 0), left, piece)
         frames: List[Optional[bytes]] = [None] * self._count
         for i, frame in zip(self._sizes, way.frames(made, scalars, ns, DType.F32)):
             frames[i] = frame
-        return frames, dict(zip(self._sizes, means))
+        return frames, dict(zip(self._sizes, rest))
 
     def _means(self, came: Sequence[Sequence[Tuple[Any, float]]]) -> Optional[List[torch.Tensor]]:
         """Of each part. came: the frames of each, with their factors. None: not of these."""

@@ -37,12 +37,13 @@ class PushedFrames:
 
     def __init__(self, pushing: Union[exchange.AllReduce, exchange.Worker, exchange.Gossip],
                  quantizer: Union[Quantizer, Codes, Selector], tensors: Iterable[int], device: torch.device,
-                 residuals: Dict[int, torch.Tensor]) -> None:
+                 residuals: Dict[int, torch.Tensor], residual_dtype: torch.dtype = torch.float32) -> None:
         """tensors: the indices of those that are quantized there. residuals: on the device, of those that have one."""
         self._pushing: Any = pushing
         self._quantizer = quantizer
         self._ours = set(tensors)
         self._device = device
+        self._residual_dtype = residual_dtype
         self._parts: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pushed_parts()]
         self._seeds = {(p.tensor, p.first, p.n): p.seed for p in pushing.pushed_parts()}
         self._quantized = [part for part in self._parts if part[0] in self._ours]
@@ -54,7 +55,8 @@ class PushedFrames:
             return self._pushing.push([gradient.cpu() for gradient in gradients], *weight)
         if isinstance(self._quantizer, Selector):
             return self._push_chosen(self._quantizer, gradients, *weight)
-        way, ours = way_of(self._quantizer, self._device, gradients[0].dtype), self._quantized
+        way = way_of(self._quantizer, self._device, gradients[0].dtype, self._residual_dtype)
+        ours = self._quantized
         values = [(_part_of(self.residuals, part), _gradient_of(gradients, part)) for part in ours]
         counts = [way.measured(n) for _, _, n in ours]
         found = torch.zeros(sum(counts), dtype=way.measured_dtype, device=self._device)
@@ -76,8 +78,8 @@ class PushedFrames:
 
     def _push_chosen(self, selector: Selector, gradients: Sequence[torch.Tensor], *weight: float) -> Any:
         """The same where some values are chosen. The host waits once to know how many."""
-        sweeps, step = members.sweeps_for(self._device, gradients[0].dtype), self._pushing.step
-        ours = self._quantized
+        sweeps = members.sweeps_for(self._device, gradients[0].dtype, self._residual_dtype)
+        ours, step = self._quantized, self._pushing.step
         values = [(_part_of(self.residuals, part), _gradient_of(gradients, part)) for part in ours]
         measured = [members.measure(sweeps, selector, *tensors, self._seeds[part], step)
                     for part, tensors in zip(ours, values)]
@@ -121,12 +123,13 @@ class OnDevice(PushedFrames, Residuals):
 
     def __init__(self, pushing: Union[exchange.AllReduce, exchange.Worker],
                  quantizer: Union[Quantizer, Codes, Selector], host: Mapping[int, Optional[torch.Tensor]],
-                 device: torch.device) -> None:
-        """host: the residuals of the object, by index of the tensor; None: it keeps none. Those on the device begin
-        with their values."""
+                 device: torch.device, residual_dtype: torch.dtype = torch.float32) -> None:
+        """host: the residuals of the object, by index of the tensor; None: it keeps none. Those on the device, of
+        residual_dtype, begin with their values."""
         self._object = pushing
-        Residuals.__init__(self, {i: residual for i, residual in host.items() if residual is not None}, device)
-        PushedFrames.__init__(self, pushing, quantizer, host, device, self.residuals)
+        Residuals.__init__(self, {i: residual for i, residual in host.items() if residual is not None}, device,
+                           residual_dtype)
+        PushedFrames.__init__(self, pushing, quantizer, host, device, self.residuals, residual_dtype)
         self._pulled: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pulled_parts()]
 
     def pull(self, messages: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
@@ -183,13 +186,13 @@ class OnDevice(PushedFrames, Residuals):
         there = torch.tensor(list(chain(*scales)), dtype=torch.float32, device=self._device)
         sizes = [quartic_bytes(len(target), block) for _, target, block in answers]
         for (_, target, block), piece, scale in zip(answers, quartic.split(sizes), there.split(list(map(len, scales)))):
-            sweeps_for(self._device, target.dtype).decode(piece, scale, block, target)
+            sweeps_for(self._device, target.dtype, self._residual_dtype).decode(piece, scale, block, target)
 
     def _decode_codes(self, answers: Sequence[Tuple[Any, torch.Tensor, Codes]]) -> None:
         headers, payloads, sizes = payloads_on_device([frame for frame, _, _ in answers], self._device)
         for (_, target, codes), header, piece in zip(answers, headers, payloads.split(sizes)):
             n = len(target)
-            code_sweeps_for(self._device, target.dtype, codes.name).decode(
+            code_sweeps_for(self._device, target.dtype, codes.name, self._residual_dtype).decode(
                 codes, codes.planes(piece, n), codes.read(piece, n, header), target)
 
 

@@ -7,21 +7,25 @@ from typing import Dict, Iterator
 
 import torch
 
+from ..kernels.operations import rounded
+
 
 class Residuals:
-    """On a device. The object's own, on the host, are 0 between steps."""
+    """On a device. The object's own, on the host, are 0 between steps, and float32.
 
-    def __init__(self, host: Dict[int, torch.Tensor], device: torch.device) -> None:
-        """host: those of the object, by any index. Those on the device begin with their values."""
+    Of bfloat16 those on the device move to the host as they are, and what comes from there is rounded."""
+
+    def __init__(self, host: Dict[int, torch.Tensor], device: torch.device, dtype: torch.dtype) -> None:
+        """host: those of the object, by any index. Those on the device, of this dtype, begin with their values."""
         self._host = host
-        self.residuals = {i: torch.zeros(len(residual), device=device) for i, residual in host.items()}
+        self.residuals = {i: torch.zeros(len(residual), dtype=dtype, device=device) for i, residual in host.items()}
         self._is_away = True
         self.from_host()
 
     def from_host(self) -> None:
         """Moves residuals from the object to the device, if they are not there."""
         for i, residual in self.residuals.items() if self._is_away else ():
-            residual.copy_(self._host[i])
+            residual.copy_(rounded(self._host[i], residual.dtype))
             self._host[i].zero_()
         self._is_away = False
 
@@ -46,5 +50,5 @@ class Residuals:
         """Adds what the object has got back. Where that is 0, residuals keep their bits."""
         for i, residual in self.residuals.items():
             came = self._host[i].to(residual.device)
-            residual.copy_(torch.where(came != 0, residual + came, residual))
+            residual.copy_(torch.where(came != 0, rounded(residual.float() + came, residual.dtype), residual))
             self._host[i].zero_()

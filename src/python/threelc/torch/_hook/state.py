@@ -46,7 +46,7 @@ class DDPState:
     """
 
     def __init__(self, model: Any, settings: Settings, transport: Transport, scaler: Any, seed: int,
-                 threads: Optional[int], quantize: str) -> None:
+                 threads: Optional[int], quantize: str, residual_dtype: torch.dtype) -> None:
         self._jobs = ArrivalJobs(transport)
         self._settings = settings
         self._transport = transport
@@ -54,6 +54,7 @@ class DDPState:
         self._seed = seed
         self._threads = threads
         self._quantize = quantize
+        self._residual_dtype = residual_dtype
         self._made = made_with(settings.codec, settings.min_numel, settings.pull, settings.mode)
         self._made.update(momentum_correction=settings.momentum_correction, second_moment=settings.second_moment)
         self._moments = Moments(settings.momentum_correction, settings.second_moment)
@@ -223,7 +224,8 @@ class DDPState:
             gather=settings.mode == "gather", min_n=settings.min_numel, dtype=dtype, seed=self._seed,
             threads=self._threads)
         return Group(config, self._transport.rank, names, sizes, self._kept, called=called,
-                     device=place_of(self._quantize, [device], self._moments.on_host))
+                     device=place_of(self._quantize, [device], self._moments.on_host),
+                     residual_dtype=self._residual_dtype)
 
     def _add(self, group: Group) -> None:
         self._order.append(group)
@@ -385,7 +387,7 @@ class DDPState:
         return Stats(
             **self._counts.saved(self._transport, self._clock, self._jobs.busy),
             **residual_ratios(self._object_stats()),
-            residual_norms={name: float(residual.norm()) for name, residual in self.residuals.items()})
+            residual_norms={name: float(residual.float().norm()) for name, residual in self.residuals.items()})
 
     def _object_stats(self) -> List[exchange.Stats]:
         return [group.allreduce.stats for group in self._order]

@@ -55,12 +55,13 @@ class Fragment:
 
     def __init__(self, anchors: Mapping[str, torch.Tensor], config: exchange.Config, rank: int,
                  residuals: Optional[Dict[str, torch.Tensor]], warmup_rounds: int, compare_every: int,
-                 buffers: Optional[Buffers], device: Optional[torch.device] = None) -> None:
-        """anchors: flat parameters of the model of all ranks, by name. residuals, device: as those of Group. buffers:
-        travel with this fragment."""
+                 buffers: Optional[Buffers], device: Optional[torch.device] = None,
+                 residual_dtype: torch.dtype = torch.float32) -> None:
+        """anchors: flat parameters of the model of all ranks, by name. residuals, device, residual_dtype: as those of
+        Group. buffers: travel with this fragment."""
         self.names = tuple(anchors)
         self.group = Group(config, rank, self.names, [anchor.numel() for anchor in anchors.values()], residuals,
-                           device=device)
+                           device=device, residual_dtype=residual_dtype)
         self._device = device
         self.replicas = Replicas(compare_every, lambda: anchors, config.threads)
         self.starving = Starving()

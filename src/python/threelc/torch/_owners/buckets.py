@@ -63,11 +63,12 @@ class Bucket:
     """A worker and, if this rank is an owner, a server of some of the parameters."""
 
     def __init__(self, config: exchange.Config, rank: int, sizes: Mapping[str, int], as_weights: Set[str], keeps: bool,
-                 weights: Mapping[str, torch.Tensor], shift: int, device: Optional[torch.device]) -> None:
+                 weights: Mapping[str, torch.Tensor], shift: int, device: Optional[torch.device],
+                 residual_dtype: torch.dtype = torch.float32) -> None:
         """as_weights: names of those whose answers are the weights, as floats. keeps: pushes have residuals. weights:
         flat, from which the parts begin. shift: rank 0 is this server, as the first ones get the largest tensors, and
         buckets have few of them. device: where gradients are, and what is pulled, if they are quantized there. None:
-        both are on the CPU."""
+        both are on the CPU. residual_dtype: of residuals on the device."""
         tensors = [exchange.Tensor(name, n, pull="raw" if name in as_weights else None) for name, n in sizes.items()]
         self.names = list(sizes)
         self.residuals: Dict[str, torch.Tensor] = {name: torch.zeros(n) for name, n in sizes.items()} if keeps else {}
@@ -76,7 +77,7 @@ class Bucket:
         self.worker, self.server = self._objects(config, self.residuals)
         self._places = [(self.names[part.tensor], part.first, part.n)
                         for part in ([] if self.server is None else self.server.parts())]
-        self._device = device
+        self._device, self._residual_dtype = device, residual_dtype
         self._quantizable = {i: self.residuals.get(name) for i, (name, n) in enumerate(sizes.items())
                              if n >= config.min_n}
         self._coded = self._now = _Way(self.worker, self.server, as_weights,
@@ -104,7 +105,7 @@ class Bucket:
             return None
         quantizer = quantizer_for(self._config.push or "", self._device)
         assert quantizer is not None  # the caller has looked
-        return OnDevice(worker, quantizer, residuals, self._device)
+        return OnDevice(worker, quantizer, residuals, self._device, self._residual_dtype)
 
     def _objects(self, config: exchange.Config, residuals: Mapping[str, torch.Tensor]
                  ) -> Tuple[exchange.Worker, Optional[exchange.Server]]:

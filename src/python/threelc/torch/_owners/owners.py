@@ -70,7 +70,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                  groups: Optional[Sequence[Mapping[str, Any]]], max_norm: Optional[float], scaler: Any, buffers: str,
                  min_numel: int, seed: int, threads: Optional[int], process_group: Any,
                  momentum_correction: Optional[float], second_moment: Optional[float], warmup_steps: int,
-                 compare_every: int, quantize: str, bucket_mb: Optional[float] = None, backup: int = 0) -> None:
+                 compare_every: int, quantize: str, residual_dtype: torch.dtype, bucket_mb: Optional[float] = None,
+                 backup: int = 0) -> None:
         """servers: None: all ranks. bucket_mb: what is sent goes in such buckets, in a thread. None: at once, in
         step(). backup: as in PushPull. The rest as in ShardedOptimizer."""
         check_codec(codec)
@@ -78,7 +79,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             check_codec(pull)
         check_numbers(min_numel, seed, threads)
         check_moments(momentum_correction, second_moment, codec)
-        check_quantize(quantize, momentum_correction)
+        check_quantize(quantize, momentum_correction, codec, residual_dtype)
         self._moments = Moments(momentum_correction, second_moment)
         self._warmup_steps = whole(warmup_steps, "warmup_steps", 0)
         self._model = Model(model, type(self).__name__, may_share=False)
@@ -111,11 +112,12 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                       if n < min_numel or (pull or exchange.pull_codec(codec)) == "raw"}
         self._servers = servers
         keeps = Context(1, codec).residual is not None
-        place = place_of(quantize, [p.device for p in self._parameters.values()], self._moments.on_host, codec)
+        place = place_of(quantize, [p.device for p in self._parameters.values()], self._moments.on_host, codec,
+                         residual_dtype)
         self._place = place or HOST  # of gradients, of what is pulled, and of float32 weights of other dtypes
         weights = {name: flat(p) for name, p in self._parameters.items()}
         self._buckets = [Bucket(config if bucket_mb is None else spread(config, some), transport.rank, some, as_weights,
-                                keeps, weights, i % servers, place)
+                                keeps, weights, i % servers, place, residual_dtype)
                          for i, some in enumerate(in_buckets(sizes, bucket_mb))]
         self._compared = False  # states, with those of other ranks, before the first push
         self._sent = 0  # buckets in this step

@@ -11,7 +11,7 @@ import torch
 
 from . import operations
 from .codes import CHUNK, Codes, Words
-from .operations import bits_of, rows_of, summed
+from .operations import bits_of, rounded, rows_of, summed
 
 ZERO = 0x40  # natural's code of 0 with 8 bits
 LANES = 16  # of the sums of a chunk
@@ -87,8 +87,8 @@ def encode(codes: Codes, residual: Optional[torch.Tensor], gradient: torch.Tenso
            rest: Optional[torch.Tensor], planes: torch.Tensor, clipped: torch.Tensor) -> None:
     """Writes the planes of residual + gradient, whose values are finite.
 
-    scalars: of Codes.scalars(), float32. rest: what is not sent, n values, float32; None: it is not kept. planes: of
-    Codes.planes(). clipped: for each block how many exponents of natural were out of range, int32."""
+    scalars: of Codes.scalars(), float32. rest: what is not sent, as in operations.quantize(); None: it is not kept.
+    planes: of Codes.planes(). clipped: for each block how many exponents of natural were out of range, int32."""
     x = summed(residual, gradient)
     n = len(x)
     if not n:
@@ -110,7 +110,7 @@ def encode(codes: Codes, residual: Optional[torch.Tensor], gradient: torch.Tenso
         else:
             _levels(codes, rows, random, scalar, to)
         if rest is not None:
-            left.copy_(rows - _values(codes, to, scalar, length))
+            left.copy_(rounded(rows - _values(codes, to, scalar, length), left.dtype))
         unit += count
 
 

@@ -17,7 +17,7 @@ import triton.language as tl
 
 from . import ternary
 from .codes import CHUNK, Codes, Words
-from .ternary import launch, loadable, summed
+from .ternary import keep, launch, loadable, summed
 
 TILE = 2048  # values of a program
 CHUNKS = 8  # of a program that sums up
@@ -170,7 +170,7 @@ def _encode(residual, gradient, scalars, rest, planes, clipped, seed, step, stri
         sent = tl.where(upper, tl.load(scalars + 2 * row, mask=length > 0, other=0),
                         tl.load(scalars + 2 * row + 1, mask=length > 0, other=0))
     if rest is not None:
-        tl.store(rest + at, x - sent, mask=there)
+        keep(rest, at, x - sent, there)
 
 
 @triton.jit(do_not_specialize=ARRAYS + NUMBERS)
@@ -229,8 +229,8 @@ def measure(codes: Codes, residual: Optional[torch.Tensor], gradient: torch.Tens
     elif n:
         block, chunks = min(codes.block or n, n), len(found) // 3
         with torch.cuda.device_of(gradient):
-            _sides[(-(-chunks // CHUNKS),)](residual, loadable(gradient), found, chunks, n, block, SIZE=CHUNK,
-                                            ROWS=CHUNKS, enable_fp_fusion=False)
+            _sides[(-(-chunks // CHUNKS),)](loadable(residual), loadable(gradient), found, chunks, n, block,
+                                            SIZE=CHUNK, ROWS=CHUNKS, enable_fp_fusion=False)
 
 
 def encode(codes: Codes, residual: Optional[torch.Tensor], gradient: torch.Tensor, scalars: torch.Tensor, words: Words,
@@ -238,9 +238,9 @@ def encode(codes: Codes, residual: Optional[torch.Tensor], gradient: torch.Tenso
     """The same as in _codes_torch.py."""
     n = len(gradient)
     block = min(codes.block or n, n)
-    launch(_encode, (residual, loadable(gradient), scalars, rest, planes, clipped, _signed(words.seed),
-                     _signed(words.step), codes.unit_size(block), codes.shift), n, block, 1, TILE, 8,
-           KIND=NAMES[codes.name], BITS=codes.bits, NEAREST=codes.nearest, ALIGNED=block in (n, block // 4 * 4))
+    launch(_encode, (loadable(residual), loadable(gradient), scalars, loadable(rest), planes, clipped,
+                     _signed(words.seed), _signed(words.step), codes.unit_size(block), codes.shift), n, block, 1, TILE,
+           8, KIND=NAMES[codes.name], BITS=codes.bits, NEAREST=codes.nearest, ALIGNED=block in (n, block // 4 * 4))
 
 
 def decode(codes: Codes, planes: torch.Tensor, scalars: torch.Tensor, out: torch.Tensor) -> None:

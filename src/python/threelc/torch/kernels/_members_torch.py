@@ -9,7 +9,7 @@ import torch
 
 from ._codes_torch import words_from, words_of
 from .codes import Words
-from .operations import bits_of, summed
+from .operations import bits_of, rounded, summed, summed_for
 from .selector import Chance
 
 
@@ -53,9 +53,9 @@ def counts(residual: Optional[torch.Tensor], gradient: torch.Tensor, least: torc
     """The largest keys of residual + gradient, one for each tile, which are the units here; and of each tile and side
     how many keys are above least and how many equal it.
 
-    residual: n values, float32; None: 0. gradient: n values, float32, float16 or bfloat16. least: of each unit and
-    side, at least 1. chance: only values that it sends count. block: values of a unit; 0: all n. Each unit has equally
-    many tiles."""
+    residual: n values, float32 or bfloat16; None: 0. gradient: n values, float32, float16 or bfloat16. least: of each
+    unit and side, at least 1. chance: only values that it sends count. block: values of a unit; 0: all n. Each unit has
+    equally many tiles."""
     x, sides, drawn = summed(residual, gradient), least.shape[1], _lots(chance, gradient)
     found: List[torch.Tensor] = []
     for side in range(sides):
@@ -71,14 +71,14 @@ def lists(residual: Optional[torch.Tensor], gradient: torch.Tensor, least: torch
           equals: torch.Tensor, ties: Optional[torch.Tensor], chance: Optional[Chance], rest: Optional[torch.Tensor],
           k: int, whole: bool, block: int = 0) -> Tuple[torch.Tensor, torch.Tensor]:
     """Positions of k values whose keys are above least, or among the first of their unit that equal it, and these
-    values, with chance divided by its p. rest, if there is a residual, becomes residual + gradient. whole: less the
-    value that is listed.
+    values, with chance divided by its p. rest, if there is a residual, becomes residual + gradient, rounded as in
+    operations.quantize(). whole: less the value that is listed.
 
     starts: where the lists of each tile begin, and the last one ends; what has no room there is not listed. equals: of
     each tile and side, how many keys before it in its unit equal least. ties: of each unit and side, how many of these
     are listed; None: all."""
     sides, drawn = least.shape[1], _lots(chance, gradient)
-    x = summed(residual, gradient) if residual is None or rest is None else torch.add(residual, gradient, out=rest)
+    x = summed_for(rest, residual, gradient)
     listed = torch.zeros_like(_rows_of(x, block), dtype=torch.bool)
     for side in range(sides):
         keys = keys_of(x, side, sides)
@@ -96,5 +96,7 @@ def lists(residual: Optional[torch.Tensor], gradient: torch.Tensor, least: torch
     if chance is not None:
         values /= torch.full((1,), chance.p, device=x.device)
     if rest is not None and whole:
-        rest[positions] = 0 if chance is None else rest[positions] - values
+        x[positions] = 0 if chance is None else x[positions] - values
+    if rest is not None and x is not rest:
+        rest.copy_(rounded(x, rest.dtype))
     return positions, values

@@ -14,7 +14,7 @@ import triton.language as tl
 
 from ._codes_triton import _signed, _words
 from .selector import Chance
-from .ternary import loadable, summed
+from .ternary import keep, loadable, summed
 
 TILE = 1024  # values of a program
 
@@ -114,7 +114,7 @@ def _list(residual, gradient, least, starts, equals, ties, positions, values, re
     if rest is not None:
         if WHOLE:
             x = tl.where(sent, x - value, x)
-        tl.store(rest + at, x, mask)
+        keep(rest, at, x, mask)
 
 
 def draw(residual: Optional[torch.Tensor], gradient: torch.Tensor, samples: int, seed: int, step: int, first: int = 0,
@@ -123,7 +123,7 @@ def draw(residual: Optional[torch.Tensor], gradient: torch.Tensor, samples: int,
     keys = torch.empty(units * samples, dtype=torch.int32, device=gradient.device)
     random = torch.tensor([_signed(seed), _signed(step)], device=gradient.device)
     with torch.cuda.device_of(gradient):
-        _draw[(-(-len(keys) // TILE),)](residual, loadable(gradient), keys, random, first, units, samples,
+        _draw[(-(-len(keys) // TILE),)](loadable(residual), loadable(gradient), keys, random, first, units, samples,
                                         *divmod(len(gradient) // units, samples), TILE=TILE, enable_fp_fusion=False)
     return keys
 
@@ -165,8 +165,8 @@ def counts(residual: Optional[torch.Tensor], gradient: torch.Tensor, least: torc
     largest = torch.empty(shape.rows, dtype=torch.int32, device=gradient.device)
     found = torch.empty(shape.rows, sides, 2, dtype=torch.int32, device=gradient.device)
     with torch.cuda.device_of(gradient):
-        _count[shape.grid](residual, loadable(gradient), least, largest, found, *_numbers(chance), n, block or n,
-                           shape.tiles, **shape.constants, SIDES=sides, CHANCE=chance is not None,
+        _count[shape.grid](loadable(residual), loadable(gradient), least, largest, found, *_numbers(chance), n,
+                           block or n, shape.tiles, **shape.constants, SIDES=sides, CHANCE=chance is not None,
                            enable_fp_fusion=False)
     return largest, found
 
@@ -180,8 +180,8 @@ def lists(residual: Optional[torch.Tensor], gradient: torch.Tensor, least: torch
     positions = torch.empty(k, dtype=torch.int32 if n < 2**31 else torch.int64, device=gradient.device)
     values = torch.empty(k, device=gradient.device)
     with torch.cuda.device_of(gradient):
-        _list[shape.grid](residual, loadable(gradient), least, starts, equals, least if ties is None else ties,
-                          positions, values, rest, *_numbers(chance), n, block or n, shape.tiles, **shape.constants,
-                          SIDES=sides, TIES=ties is not None, WHOLE=whole, CHANCE=chance is not None,
-                          enable_fp_fusion=False)
+        _list[shape.grid](loadable(residual), loadable(gradient), least, starts, equals,
+                          least if ties is None else ties, positions, values, loadable(rest), *_numbers(chance), n,
+                          block or n, shape.tiles, **shape.constants, SIDES=sides, TIES=ties is not None, WHOLE=whole,
+                          CHANCE=chance is not None, enable_fp_fusion=False)
     return positions, values

@@ -12,7 +12,7 @@ from ...context import Context
 from ...frames import decompress
 from ...quartic import block_count, compress_quartic, quartic_bytes
 from . import operations
-from .operations import bits_of
+from .operations import bits_of, rounded
 from .quantizer import Quantizer
 from .tried import tried
 
@@ -31,14 +31,15 @@ VALUES = 9001  # several programs of each kernel, and one that is not whole
 
 
 @lru_cache(maxsize=None)
-def sweeps_for(device: torch.device, dtype: torch.dtype) -> Sweeps:
+def sweeps_for(device: torch.device, dtype: torch.dtype, residual_dtype: torch.dtype = torch.float32) -> Sweeps:
     """dtype: of gradients. Compiles Triton's kernels and checks them at the first call for a device. If they cannot be
     used though Triton is there, a warning says so."""
     def load() -> Sweeps:
         from . import ternary  # imports triton
         return Sweeps(ternary.maxima, ternary.quantize, ternary.decode)
 
-    return tried(device, "gradients", load, lambda sweeps: same_bits(sweeps, device, dtype), OPERATIONS)
+    return tried(device, "gradients", load, lambda sweeps: same_bits(sweeps, device, dtype, residual_dtype),
+                 OPERATIONS)
 
 
 def quantized(sweeps: Sweeps, quantizer: Quantizer, residual: torch.Tensor,
@@ -55,15 +56,21 @@ def quantized(sweeps: Sweeps, quantizer: Quantizer, residual: torch.Tensor,
     return scales, quartic, rest
 
 
-def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype) -> bool:
+def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype, residual_dtype: torch.dtype) -> bool:
     """Whether frames, residuals and decoded values are those of the C library, and what is not finite is found."""
-    return all(all(_same(sweeps, codec, *tensors, device) for tensors in tensors_of(dtype)) and
+    return all(all(_same(sweeps, codec, *tensors, device) for tensors in tensors_of(dtype, residual_dtype)) and
                all(_finds(sweeps, codec, value, device, dtype) for value in (math.nan, math.inf, -math.inf))
                for codec in CODECS)
 
 
-def tensors_of(dtype: torch.dtype) -> Iterator[Tuple[torch.Tensor, torch.Tensor]]:
-    """Residuals and gradients. Bits of subnormals are drawn as integers, as this thread may flush them to 0."""
+def tensors_of(dtype: torch.dtype, residual_dtype: torch.dtype) -> Iterator[Tuple[torch.Tensor, torch.Tensor]]:
+    """Residuals and gradients."""
+    for residual, gradient in _drawn(dtype):
+        yield rounded(residual, residual_dtype), gradient
+
+
+def _drawn(dtype: torch.dtype) -> Iterator[Tuple[torch.Tensor, torch.Tensor]]:
+    """Bits of subnormals are drawn as integers, as this thread may flush them to 0."""
     generator = torch.Generator().manual_seed(1)
 
     def drawn(low: int, high: int) -> torch.Tensor:
@@ -94,10 +101,10 @@ def _same(sweeps: Sweeps, codec: str, residual: torch.Tensor, gradient: torch.Te
     scales, quartic, rest = quantized(sweeps, quantizer, residual.to(device), gradient.to(device))
     decoded = torch.empty(VALUES, dtype=gradient.dtype, device=device)
     sweeps.decode(quartic, torch.tensor(scales, device=device), quantizer.block, decoded)
-    wanted = residual.clone()
+    wanted = residual.to(torch.float32, copy=True)
     frame = Context(VALUES, codec, gradient.dtype, residual=wanted).compress(gradient)
     return (compress_quartic(quartic.cpu(), scales, VALUES, codec, dtype=gradient.dtype) == frame and
-            torch.equal(bits_of(rest.cpu()), bits_of(wanted)) and
+            torch.equal(bits_of(rest.cpu()), bits_of(rounded(wanted, rest.dtype))) and
             torch.equal(bits_of(decoded.cpu()), bits_of(decompress(frame, torch.empty_like(gradient)))))
 
 

@@ -14,7 +14,7 @@ from ...quartic import block_count
 from . import _codes_torch
 from .choice import VALUES, tensors_of
 from .codes import Codes, Words
-from .operations import bits_of
+from .operations import bits_of, rounded
 from .tried import tried
 
 
@@ -35,13 +35,15 @@ WORDS = Words(0x8000000180000002, 0)  # what is signed somewhere would be negati
 
 
 @lru_cache(maxsize=None)
-def code_sweeps_for(device: torch.device, dtype: torch.dtype, name: str) -> CodeSweeps:
+def code_sweeps_for(device: torch.device, dtype: torch.dtype, name: str,
+                    residual_dtype: torch.dtype = torch.float32) -> CodeSweeps:
     """As sweeps_for(), for codecs of this name."""
     def load() -> CodeSweeps:
         from . import _codes_triton  # imports triton
         return CodeSweeps(_codes_triton.measure, _codes_triton.encode, _codes_triton.decode)
 
-    return tried(device, "gradients", load, lambda sweeps: same_codes(sweeps, device, dtype, name), OPERATIONS)
+    return tried(device, "gradients", load, lambda sweeps: same_codes(sweeps, device, dtype, name, residual_dtype),
+                 OPERATIONS)
 
 
 def measured(sweeps: CodeSweeps, codes: Codes, residual: Optional[torch.Tensor],
@@ -73,11 +75,13 @@ def encode(sweeps: CodeSweeps, codes: Codes, residual: Optional[torch.Tensor], g
     codes.fill(payload, n, scalars, clipped)
 
 
-def same_codes(sweeps: CodeSweeps, device: torch.device, dtype: torch.dtype, name: str) -> bool:
+def same_codes(sweeps: CodeSweeps, device: torch.device, dtype: torch.dtype, name: str,
+               residual_dtype: torch.dtype) -> bool:
     """Whether frames, residuals and decoded values are those of the C library, and what is not finite is found."""
-    hard = (_HARD[name](), torch.zeros(VALUES, dtype=dtype))
-    return all(all(_same(sweeps, codec, *tensors, device) for tensors in (hard, *tensors_of(dtype))) and
-               _same(sweeps, codec, None, next(tensors_of(dtype))[1], device) and
+    drawn = ((rounded(_HARD[name](), residual_dtype), torch.zeros(VALUES, dtype=dtype)),
+             *tensors_of(dtype, residual_dtype))
+    return all(all(_same(sweeps, codec, *tensors, device) for tensors in drawn) and
+               _same(sweeps, codec, None, drawn[1][1], device) and
                all(_finds(sweeps, codec, value, device, dtype) for value in (math.nan, math.inf, -math.inf))
                for codec in CODECS[name])
 
@@ -121,7 +125,7 @@ def _codes(codec: str) -> Codes:
 
 def _same(sweeps: CodeSweeps, codec: str, residual: Optional[torch.Tensor], gradient: torch.Tensor,
           device: torch.device) -> bool:
-    codes, wanted = _codes(codec), None if residual is None else residual.clone()
+    codes, wanted = _codes(codec), None if residual is None else residual.to(torch.float32, copy=True)
     scalars, payload, rest = coded(sweeps, codes, None if residual is None else residual.to(device),
                                    gradient.to(device), WORDS)
     context = Context(VALUES, codec, gradient.dtype, residual=wanted, feedback=residual is not None, seed=WORDS.seed)
@@ -132,7 +136,8 @@ def _same(sweeps: CodeSweeps, codec: str, residual: Optional[torch.Tensor], grad
     sweeps.decode(codes, codes.planes(payload, VALUES), codes.read(payload, VALUES, frame[:peek(frame).header_size]),
                   decoded)
     is_same: bool = torch.equal(bits_of(decoded.cpu()), bits_of(decompress(frame, torch.empty_like(gradient))))
-    return is_same and (rest is None or wanted is None or torch.equal(bits_of(rest.cpu()), bits_of(wanted)))
+    return is_same and (rest is None or wanted is None or
+                        torch.equal(bits_of(rest.cpu()), bits_of(rounded(wanted, rest.dtype))))
 
 
 def _finds(sweeps: CodeSweeps, codec: str, value: float, device: torch.device, dtype: torch.dtype) -> bool:

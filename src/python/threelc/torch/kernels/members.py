@@ -22,7 +22,7 @@ from ...members import compress_members, decompress_members
 from . import _members_torch
 from ._members_torch import keys_of
 from .choice import tensors_of
-from .operations import bits_of, summed
+from .operations import bits_of, rounded, summed
 from .selector import Chance, Selector
 from .tried import tried
 
@@ -39,14 +39,15 @@ OPERATIONS = Sweeps(_members_torch.draw, _members_torch.counts, _members_torch.l
 
 
 @lru_cache(maxsize=None)
-def sweeps_for(device: torch.device, dtype: torch.dtype) -> Sweeps:
+def sweeps_for(device: torch.device, dtype: torch.dtype, residual_dtype: torch.dtype = torch.float32) -> Sweeps:
     """dtype: of gradients. Compiles Triton's kernels and checks them at the first call for a device. If they cannot be
     used though Triton is there, a warning says so."""
     def load() -> Sweeps:
         from . import _members_triton  # imports triton
         return Sweeps(_members_triton.draw, _members_triton.counts, _members_triton.lists)
 
-    return tried(device, "sparse gradients", load, lambda sweeps: same_bits(sweeps, device, dtype), OPERATIONS)
+    return tried(device, "sparse gradients", load, lambda sweeps: same_bits(sweeps, device, dtype, residual_dtype),
+                 OPERATIONS)
 
 
 class Measured(NamedTuple):
@@ -137,8 +138,8 @@ def is_finite(selector: Selector, found: Sequence[int]) -> bool:
 
 def take(sweeps: Sweeps, selector: Selector, residual: Optional[torch.Tensor], gradient: torch.Tensor,
          measured: Measured, found: Sequence[int], rest: Optional[torch.Tensor]) -> Chosen:
-    """What is sent of values that are finite. rest: n values, float32, which are written; None: there is no
-    residual."""
+    """What is sent of values that are finite. rest: n values of the residual's dtype, which are written; None: there is
+    no residual."""
     positions, values = sweeps.lists(residual, gradient, *measured[1:], rest, found[1], selector.whole, selector.block)
     return Chosen(len(gradient), positions, values, rest)
 
@@ -168,7 +169,7 @@ def frames(selector: Selector, chosen: Sequence[Chosen], dtype: Any, checksum: b
     if not selector.whole:
         for each, decoded in zip(chosen, sent.to(chosen[0].values.device).split(sizes)):
             if each.rest is not None:
-                each.rest[each.positions.long()] = each.values - decoded
+                each.rest[each.positions.long()] = rounded(each.values - decoded, each.rest.dtype)
     return made
 
 
@@ -189,9 +190,9 @@ CODECS = ("topk:p=0.05", "topk:p=0.03,select=exact", "sbc:p=0.02", "random-spars
           "topk:p=0.1,block=100")  # of the check
 
 
-def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype) -> bool:
+def same_bits(sweeps: Sweeps, device: torch.device, dtype: torch.dtype, residual_dtype: torch.dtype) -> bool:
     """Whether frames and residuals are those of the C library, and what is not finite is found."""
-    return all(all(_same(sweeps, codec, *tensors, device) for tensors in tensors_of(dtype)) and
+    return all(all(_same(sweeps, codec, *tensors, device) for tensors in tensors_of(dtype, residual_dtype)) and
                all(_finds(sweeps, codec, value, device, dtype) for value in (float("nan"), float("inf")))
                for codec in CODECS)
 
@@ -203,12 +204,13 @@ def _selector(codec: str) -> Selector:
 
 
 def _same(sweeps: Sweeps, codec: str, residual: torch.Tensor, gradient: torch.Tensor, device: torch.device) -> bool:
-    wanted = residual.clone()
+    wanted = residual.to(torch.float32, copy=True)
     frame = Context(len(wanted), codec, gradient.dtype, residual=wanted, feedback=True, seed=5).compress(gradient)
     chosen = choose(sweeps, _selector(codec), residual.to(device), gradient.to(device), 5, 0)
     try:
         return (chosen is not None and frames(_selector(codec), [chosen], gradient.dtype) == [frame] and
-                chosen.rest is not None and torch.equal(bits_of(chosen.rest.cpu()), bits_of(wanted)))
+                chosen.rest is not None and
+                torch.equal(bits_of(chosen.rest.cpu()), bits_of(rounded(wanted, residual.dtype))))
     except Error:  # no frame has these positions, or values
         return False
 

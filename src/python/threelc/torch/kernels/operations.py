@@ -22,15 +22,28 @@ def rows_of(x: torch.Tensor, block: int) -> Iterator[torch.Tensor]:
 
 
 def summed(residual: Optional[torch.Tensor], gradient: torch.Tensor) -> torch.Tensor:
-    """residual + gradient, new; residual None: the gradient."""
-    return gradient.to(torch.float32, copy=True) if residual is None else residual + gradient
+    """residual + gradient in float32, new; residual None: the gradient."""
+    return gradient.to(torch.float32, copy=True) if residual is None else residual.float() + gradient
+
+
+def summed_for(rest: Optional[torch.Tensor], residual: Optional[torch.Tensor], gradient: torch.Tensor) -> torch.Tensor:
+    """The same, in the memory of rest if that is float32."""
+    if residual is None or rest is None or rest.dtype != torch.float32:
+        return summed(residual, gradient)
+    return torch.add(residual, gradient, out=rest)
+
+
+def rounded(values: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
+    """values, float32 and finite, as a residual of this dtype, rounded half to even. For bfloat16 what is above its
+    largest number becomes that: an infinity would never leave a residual."""
+    return values if dtype == torch.float32 else values.to(dtype).nan_to_num_()
 
 
 def maxima(residual: Optional[torch.Tensor], gradient: torch.Tensor, block: int, found: torch.Tensor) -> None:
     """The largest magnitude of residual + gradient in each block; NaN if there is one.
 
-    residual: n values, float32; None: 0. gradient: n values, float32, float16 or bfloat16. block: values of a block;
-    0: all n. found: where the magnitudes go, ceil(n / block) values, float32, which are 0."""
+    residual: n values, float32 or bfloat16; None: 0. gradient: n values, float32, float16 or bfloat16. block: values of
+    a block; 0: all n. found: where the magnitudes go, ceil(n / block) values, float32, which are 0."""
     at = 0
     for rows in rows_of(summed(residual, gradient), block):
         found[at:at + len(rows)] = rows.abs_().amax(1)
@@ -41,11 +54,12 @@ def quantize(residual: torch.Tensor, gradient: torch.Tensor, block: int, scales:
              quartic: torch.Tensor) -> None:
     """Quantizes residual + gradient, whose magnitudes are finite.
 
-    scales: what a symbol 1 stands for, one for each block, float32. rest: n values, float32: residual + gradient -
-    symbols * scale. quartic: the bytes of each block, ceil(values / 5) of them."""
-    torch.add(residual, gradient, out=rest)
+    scales: what a symbol 1 stands for, one for each block, float32. rest: n values of the residual's dtype: residual +
+    gradient - symbols * scale, in float32, then rounded half to even. quartic: the bytes of each block, ceil(values /
+    5) of them."""
+    x = summed_for(rest, residual, gradient)
     at = end = 0
-    for rows in rows_of(rest, block):
+    for rows in rows_of(x, block):
         scale = scales[at:at + len(rows)].unsqueeze(1)
         at += len(rows)
         threshold = scale / 2
@@ -54,6 +68,8 @@ def quantize(residual: torch.Tensor, gradient: torch.Tensor, block: int, scales:
         packed = _pack(symbols)
         quartic[end:end + len(packed)] = packed
         end += len(packed)
+    if x is not rest:
+        rest.copy_(rounded(x, rest.dtype))
 
 
 def _pack(symbols: torch.Tensor) -> torch.Tensor:

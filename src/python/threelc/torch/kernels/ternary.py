@@ -2,7 +2,8 @@
 """3-value quantization as Triton kernels: 3LC's sections 3.1 and 3.2 in two sweeps over residual and gradient.
 
 The first finds the largest magnitudes and writes nothing else. The second reads both again and writes what is left and
-the quartic bytes. So for each value a step reads the residual twice and the gradient twice, and writes 4.2 bytes.
+the quartic bytes. So for each value a step reads the residual twice and the gradient twice, and writes 4.2 bytes. A
+residual of bfloat16 is widened when it is read, and rounded when it is written; between that nothing differs.
 
 The bytes are those of the C library, as long as the device adds, halves and compares binary32 as IEEE 754 says. What
 could break them:
@@ -30,15 +31,31 @@ QUARTIC_TILE = 1024  # bytes of a program that quantizes: five values each
 
 
 @triton.jit
+def _widened(x):
+    if x.dtype == tl.int16:  # bits of bfloat16: the conversion of Triton's interpreter loses subnormals
+        x = (x.to(tl.int32) << 16).to(tl.float32, bitcast=True)
+    return x.to(tl.float32)
+
+
+@triton.jit
 def summed(residual, gradient, at, there):
     """residual + gradient; residual None: the gradient."""
-    g = tl.load(gradient + at, mask=there, other=0)
-    if g.dtype == tl.int16:  # bits of bfloat16: the conversion of Triton's interpreter loses subnormals
-        g = (g.to(tl.int32) << 16).to(tl.float32, bitcast=True)
-    x = g.to(tl.float32)
+    x = _widened(tl.load(gradient + at, mask=there, other=0))
     if residual is not None:
-        x = tl.load(residual + at, mask=there, other=0) + x
+        x = _widened(tl.load(residual + at, mask=there, other=0)) + x
     return x
+
+
+@triton.jit
+def keep(rest, at, x, there):
+    """Stores what is left. As bits of bfloat16 it is rounded half to even, and at most its largest number."""
+    if rest.dtype.element_ty == tl.int16:
+        bits = x.to(tl.int32, bitcast=True)
+        magnitude = bits & 0x7fffffff
+        magnitude = tl.minimum(magnitude + 0x7fff + (magnitude >> 16 & 1), 0x7f7fffff)
+        tl.store(rest + at, (bits >> 16 & 0x8000 | magnitude >> 16).to(tl.int16), mask=there)
+    else:
+        tl.store(rest + at, x, mask=there)
 
 
 @triton.jit(do_not_specialize=["residual", "gradient", "found", "n", "block"])
@@ -77,7 +94,7 @@ def _quantize(residual, gradient, scales, rest, quartic, n, block, ROWS: tl.cons
         x = summed(residual, gradient, at, there)
         up = x > threshold
         down = x < -threshold
-        tl.store(rest + at, tl.where(up, x - scale, tl.where(down, x + scale, x)), mask=there)
+        keep(rest, at, tl.where(up, x - scale, tl.where(down, x + scale, x)), there)
         digit = tl.where(up, 2, tl.where(down, 0, 1))
         byte = byte * 3 + tl.where(there, digit, 0)
     tl.store(quartic + row * whole + column, byte.to(tl.uint8), mask=column < length)
@@ -120,19 +137,21 @@ def launch(kernel: Any, arguments: Tuple[Any, ...], n: int, block: int, per_item
                                                                   enable_fp_fusion=False, **constants)
 
 
-def loadable(gradient: torch.Tensor) -> torch.Tensor:
-    return gradient.view(torch.int16) if gradient.dtype == torch.bfloat16 else gradient
+def loadable(values: Optional[torch.Tensor]) -> Optional[torch.Tensor]:
+    """bfloat16 as bits."""
+    return values.view(torch.int16) if values is not None and values.dtype == torch.bfloat16 else values
 
 
 def maxima(residual: Optional[torch.Tensor], gradient: torch.Tensor, block: int, found: torch.Tensor) -> None:
     """The same as in operations.py."""
-    launch(_maxima, (residual, loadable(gradient), found.view(torch.int32)), len(gradient), block, 1, TILE)
+    launch(_maxima, (loadable(residual), loadable(gradient), found.view(torch.int32)), len(gradient), block, 1, TILE)
 
 
 def quantize(residual: torch.Tensor, gradient: torch.Tensor, block: int, scales: torch.Tensor, rest: torch.Tensor,
              quartic: torch.Tensor) -> None:
     """The same as in operations.py."""
-    launch(_quantize, (residual, loadable(gradient), scales, rest, quartic), len(residual), block, 5, QUARTIC_TILE)
+    launch(_quantize, (loadable(residual), loadable(gradient), scales, loadable(rest), quartic), len(residual), block,
+           5, QUARTIC_TILE)
 
 
 def decode(quartic: torch.Tensor, scales: torch.Tensor, block: int, out: torch.Tensor) -> None:

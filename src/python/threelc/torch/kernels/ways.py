@@ -20,10 +20,11 @@ from .selector import Selector
 class TernaryWay:
     """Of codecs of 3-value symbols, which keep residuals."""
 
-    def __init__(self, quantizer: Quantizer, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, quantizer: Quantizer, device: torch.device, dtype: torch.dtype,
+                 residual_dtype: torch.dtype) -> None:
         """dtype: of the gradients."""
         self._quantizer = quantizer
-        self._sweeps = sweeps_for(device, dtype)
+        self._sweeps = sweeps_for(device, dtype, residual_dtype)
         stages = () if quantizer.block else stages_of(quantizer.codec)
         self._payloads: Optional[Callable[..., Sequence[torch.Tensor]]] = None  # if the device makes them
         if stages == ("quartic", "zerorun"):
@@ -70,9 +71,9 @@ class TernaryWay:
 class CodesWay:
     """The same of natural, int8, qsgd and onebit."""
 
-    def __init__(self, codes: Codes, device: torch.device, dtype: torch.dtype) -> None:
+    def __init__(self, codes: Codes, device: torch.device, dtype: torch.dtype, residual_dtype: torch.dtype) -> None:
         self._codes = codes
-        self._sweeps = code_sweeps_for(device, dtype, codes.name)
+        self._sweeps = code_sweeps_for(device, dtype, codes.name, residual_dtype)
         self.measured_dtype, self.measured = codes.measured_dtype, codes.measured
         self.scalars, self.size = codes.scalars, codes.size
 
@@ -104,8 +105,9 @@ def quantizer_for(codec: str, device: torch.device) -> Union[Quantizer, Codes, S
 
 
 @lru_cache(maxsize=None)
-def way_of(quantizer: Union[Quantizer, Codes], device: torch.device, dtype: torch.dtype) -> Union[TernaryWay, CodesWay]:
+def way_of(quantizer: Union[Quantizer, Codes], device: torch.device, dtype: torch.dtype,
+           residual_dtype: torch.dtype = torch.float32) -> Union[TernaryWay, CodesWay]:
     """Compiles and checks kernels at the first call, as sweeps_for() does."""
     if isinstance(quantizer, Quantizer):
-        return TernaryWay(quantizer, device, dtype)
-    return CodesWay(quantizer, device, dtype)
+        return TernaryWay(quantizer, device, dtype, residual_dtype)
+    return CodesWay(quantizer, device, dtype, residual_dtype)
