@@ -24,15 +24,18 @@ from ..kernels.quantizer import Quantizer
 from ..kernels.sums import add_for
 from ..kernels.ways import way_of
 from .crossing import Quartic, on_device, symbols_on_device, way_of_symbols
+from .norms import Norms, taken
 from .residuals import Residuals
+
+_Made = Tuple[List[Optional[bytes]], Dict[int, torch.Tensor], torch.Tensor, torch.Tensor]
+"""the frames of answers; if these are taken the residuals, and what norms look at: of the means, and of residuals"""
 
 
 def answers_for(allreduce: exchange.AllReduce, push: str, pull: str, tensors: Container[int],
                 device: torch.device) -> Optional[Answers]:
-    """push, pull: the codecs now. tensors: the indices of those that have them. None: the host makes the answers, as it
-    does of codecs that may starve, which it watches."""
+    """push, pull: the codecs now. tensors: the indices of those that have them. None: the host makes the answers."""
     quantizers = Quantizer.of(push), Quantizer.of(pull)
-    if any(quantizer is None or quantizer.block for quantizer in quantizers) or exchange.pull_codec(pull) != pull:
+    if any(quantizer is None or quantizer.block for quantizer in quantizers):
         return None
     ours = [i for i, part in enumerate(allreduce.parts()) if part.tensor in tensors and part.n]
     assert quantizers[1] is not None
@@ -51,6 +54,7 @@ class Answers(Residuals):
         parts = allreduce.parts()
         self._count = len(parts)
         self._sizes = {i: parts[i].n for i in ours}
+        self.norms = Norms(list(self._sizes.values()), device)
         super().__init__({i: _writable(parts[i], allreduce) for i in ours}, device)
 
     def reduce(self, pushes: Sequence[Any]) -> memoryview:
@@ -58,17 +62,20 @@ class Answers(Residuals):
         made = self._made(pushes)
         if made is None:
             with self.on_host():
-                return self._allreduce.reduce(pushes)
-        frames, rest = made
-        message = self._allreduce.reduce_frames(pushes, frames)
+                message = self._allreduce.reduce(pushes)
+            if self._allreduce.outcome().cause == Status.OK:
+                self.norms.forget()
+            return message
+        frames, rest, *norms = made
+        step, message = self._allreduce.step, self._allreduce.reduce_frames(pushes, frames)
         if self._allreduce.outcome().cause == Status.OK:
+            self.norms.keep(step, *norms)
             for i, residual in self.residuals.items():
                 residual.data = rest[i]
         return message
 
-    def _made(self, pushes: Sequence[Any]) -> Optional[Tuple[List[Optional[bytes]], Dict[int, torch.Tensor]]]:
-        """The frames of answers, and the residuals if these are taken. None: a push is at fault, or has another codec,
-        or a value is not finite."""
+    def _made(self, pushes: Sequence[Any]) -> Optional[_Made]:
+        """None: a push is at fault, or has another codec, or a value is not finite."""
         try:
             came = self._allreduce.owned_frames(pushes)
         except StepError:
@@ -84,6 +91,8 @@ class Answers(Residuals):
         scalars = [way.scalars([number], n) for number, n in zip(found.tolist(), ns)]
         if not all(map(math.isfinite, chain(*scalars))):
             return None
+        places = self.norms.places(self._allreduce.step)
+        signal = taken(means, places)
         sizes = [way.size(n) for n in ns]
         made = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
         for residual, mean, scalar, piece in zip(self.residuals.values(), means, on_device(scalars, self._device),
@@ -92,7 +101,7 @@ class Answers(Residuals):
         frames: List[Optional[bytes]] = [None] * self._count
         for i, frame in zip(self._sizes, way.frames(made, scalars, ns, DType.F32)):
             frames[i] = frame
-        return frames, dict(zip(self._sizes, means))
+        return frames, dict(zip(self._sizes, means)), signal, taken(means, places)
 
     def _means(self, came: Sequence[Sequence[Tuple[Any, float]]]) -> Optional[List[torch.Tensor]]:
         """Of each part. came: the frames of each, with their factors. None: not of these."""

@@ -27,6 +27,7 @@ from ..kernels.quantizer import Quantizer
 from ..kernels.selector import Selector
 from ..kernels.ways import way_of
 from .crossing import Quartic, payloads_on_device, way_of_symbols
+from .norms import Norms, taken
 from .residuals import Residuals
 
 _Answer = Tuple[Any, torch.Tensor, int]  # frame, where it goes, values of a block
@@ -47,6 +48,8 @@ class PushedFrames:
         self._seeds = {(p.tensor, p.first, p.n): p.seed for p in pushing.pushed_parts()}
         self._quantized = [part for part in self._parts if part[0] in self._ours]
         self.residuals = residuals
+        self._kept = [part for part in self._quantized if part[0] in residuals]
+        self.norms = Norms([n for _, _, n in self._kept], device)
 
     def push(self, gradients: Sequence[torch.Tensor], *weight: float) -> Any:
         """The object's push of gradients on the device, with the weight that it takes."""
@@ -94,11 +97,15 @@ class PushedFrames:
     def _push_frames(self, gradients: Sequence[torch.Tensor], frames: Dict[Tuple[int, int, int], bytes],
                      rest: Dict[int, torch.Tensor], *weight: float) -> Any:
         """frames: of parts, by tensor, first value and number. rest: the residuals if the push is taken."""
+        step, places = self._pushing.step, self.norms.places(self._pushing.step)
+        signal = taken([_gradient_of(gradients, part) for part in self._kept], places)
+        residual = taken([rest[tensor][first:first + n] for tensor, first, n in self._kept], places)
         others = [None if i in self._ours else gradient.cpu() for i, gradient in enumerate(gradients)]
         messages = self._pushing.push_frames(others, [frames.get(part) for part in self._parts], *weight)
         if self._pushing.outcome().cause == Status.OK:
-            for i, residual in self.residuals.items():
-                residual.data = rest[i]
+            self.norms.keep(step, signal, residual)
+            for i, kept in self.residuals.items():
+                kept.data = rest[i]
         return messages
 
     def _push_nothing(self, gradients: Sequence[torch.Tensor], parts: Sequence[Tuple[int, int, int]],
