@@ -22,7 +22,8 @@ from threelc.torch.kernels.quantizer import Quantizer
 CPU = torch.device("cpu")
 SIZES = {"large": 3001, "small": 5, "middle": 300, "wide": 1017}
 HUGE = 3.3e38
-CODECS = (("3lc", "3lc:s=1.5"), ("3lc-golomb", "3lc-golomb:s=1.75"), ("3lc:s=1.75", None), ("3lc-golomb:s=1.5", "3lc"))
+CODECS = (("3lc", "3lc:s=1.5"), ("3lc-golomb", "3lc-golomb:s=1.75"), ("3lc:s=1.75", None), ("3lc-golomb:s=1.5", "3lc"),
+          ("3lc:block=100", "3lc-golomb:block=70"), ("3lc:s=1.5,block=1000", "3lc:block=65536"))
 
 
 class Ranks:
@@ -104,7 +105,7 @@ def drawn(world, step, multiplier):
 class Answers(unittest.TestCase):
     def test_steps(self):
         """As on the host: answers, means, residuals, and what is found in steps that fail; and after a resume."""
-        for world, (push, pull) in zip((2, 3, 4, 3), CODECS):
+        for world, (push, pull) in zip((2, 3, 4, 3, 2, 3), CODECS):
             host, there, failed = Ranks(world, push, pull), Ranks(world, push, pull, on_device=True), []
             multiplier = Quantizer.of(push).multiplier * Quantizer.of(pull or "3lc").multiplier
             for step in range(1, 13):
@@ -125,7 +126,8 @@ class Answers(unittest.TestCase):
             self.assertEqual(12 in failed, push != "3lc:s=1.75", push)
 
     def test_other_codecs(self):
-        """A rank that pushes another one. The device takes symbols without blocks, whatever their stages."""
+        """A rank that pushes another one. The device takes symbols, whatever their stages, and of ranks that push with
+        the same blocks."""
         for codec, is_there in (("3lc-golomb:s=1.2", True), ("stochastic-ternary+quartic", True),
                                 ("ternary:block=100+quartic", False), ("topk:p=0.1", False)):
             host, there = (Ranks(2, "3lc", "3lc-golomb", on_device, reserve=codec) for on_device in (False, True))
@@ -141,11 +143,11 @@ class Answers(unittest.TestCase):
             self.assertTrue(there.states() == host.states(), codec)
 
     def test_which(self):
-        """Those of 3-value symbols without blocks, both ways."""
+        """Those of 3-value symbols, both ways."""
         for push, pull, is_there in (
                 ("3lc", "3lc", True), ("3lc:s=1.5", "3lc-golomb", True), ("3lc", "3lc:s=1.5", True),
-                ("3lc", "natural", False), ("natural", "3lc", False), ("3lc:block=100", "3lc", False),
-                ("3lc", "ternary:block=100+quartic", False), ("sbc", "3lc-golomb", False)):
+                ("3lc", "natural", False), ("natural", "3lc", False), ("3lc:block=100", "3lc", True),
+                ("3lc", "ternary:block=100+quartic", True), ("sbc", "3lc-golomb", False)):
             one = exchange.AllReduce(exchange.Config(workers=1, push=push, pull=pull), 0, [exchange.Tensor("a", 1000)])
             self.assertEqual(answers_for(one, push, pull, [0], CPU) is not None, is_there, (push, pull))
             self.assertIsNone(answers_for(one, push, pull, [], CPU))
@@ -224,13 +226,13 @@ class Groups(unittest.TestCase):
 class Sums(unittest.TestCase):
     def test_operations(self):
         self.assertTrue(sums.same_sums(sums.OPERATIONS, CPU))
-        for wrong in (lambda quartic, scales, out: sums.OPERATIONS(quartic, scales.flip(0), out),
-                      lambda quartic, scales, out: sums.OPERATIONS(quartic, scales * (scales > 1.2e-38), out)):
+        for wrong in (lambda quartic, scales, *rest: sums.OPERATIONS(quartic, scales.flip(0), *rest),
+                      lambda quartic, scales, *rest: sums.OPERATIONS(quartic, scales * (scales > 1.2e-38), *rest)):
             self.assertFalse(sums.same_sums(wrong, CPU))
 
     def test_no_pieces(self):
         out = torch.full((7,), 3.0)
-        sums.OPERATIONS(torch.empty(0, dtype=torch.uint8), torch.empty(0), out)
+        sums.OPERATIONS(torch.empty(0, dtype=torch.uint8), torch.empty(0), 0, out)
         self.assertEqual(out.tolist(), [0.0] * 7)
 
 

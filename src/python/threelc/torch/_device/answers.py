@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Answers of an owner, made where gradients are: the pushes of its parts are added there, and the means quantized.
 
-The host checks the pushes, and finishes the frames of answers. 3-value symbols without blocks come and go.
+The host checks the pushes, and finishes the frames of answers. 3-value symbols come and go.
 """
 from __future__ import annotations
 
 import math
-from ctypes import c_float
-from itertools import chain
+from itertools import chain, islice
 from typing import Any, Callable, Container, Dict, List, Optional, Sequence, Tuple
 
 import torch
@@ -18,7 +17,7 @@ from ..._c import DType
 from ..._errors import Status, StepError
 from ...codec_strings import quantizer_of
 from ...frames import FrameInfo, peek
-from ...quartic import quartic_bytes
+from ...quartic import block_count, quartic_bytes
 from ..kernels.codes import Words
 from ..kernels.quantizer import Quantizer
 from ..kernels.sums import add_for
@@ -34,12 +33,9 @@ _Made = Tuple[List[Optional[bytes]], Dict[int, torch.Tensor], torch.Tensor, torc
 def answers_for(allreduce: exchange.AllReduce, push: str, pull: str, tensors: Container[int],
                 device: torch.device) -> Optional[Answers]:
     """push, pull: the codecs now. tensors: the indices of those that have them. None: the host makes the answers."""
-    quantizers = Quantizer.of(push), Quantizer.of(pull)
-    if any(quantizer is None or quantizer.block for quantizer in quantizers):
-        return None
+    quantizer = Quantizer.of(pull)
     ours = [i for i, part in enumerate(allreduce.parts()) if part.tensor in tensors and part.n]
-    assert quantizers[1] is not None
-    return Answers(allreduce, quantizers[1], ours, device) if ours else None
+    return Answers(allreduce, quantizer, ours, device) if ours and quantizer and Quantizer.of(push) else None
 
 
 class Answers(Residuals):
@@ -75,7 +71,7 @@ class Answers(Residuals):
         return message
 
     def _made(self, pushes: Sequence[Any]) -> Optional[_Made]:
-        """None: a push is at fault, or has another codec, or a value is not finite."""
+        """None: a push is at fault, or ranks push with other codecs or blocks, or a value is not finite."""
         try:
             came = self._allreduce.owned_frames(pushes)
         except StepError:
@@ -85,10 +81,12 @@ class Answers(Residuals):
             return None
         ns = list(self._sizes.values())
         way = way_of(self._quantizer, self._device, torch.float32)
-        found = torch.zeros(len(ns), dtype=way.measured_dtype, device=self._device)
-        for residual, mean, piece in zip(self.residuals.values(), means, found.split(1)):
+        counts = [way.measured(n) for n in ns]
+        found = torch.zeros(sum(counts), dtype=way.measured_dtype, device=self._device)
+        for residual, mean, piece in zip(self.residuals.values(), means, found.split(counts)):
             way.measure(residual, mean, piece)
-        scalars = [way.scalars([number], n) for number, n in zip(found.tolist(), ns)]
+        numbers = iter(found.tolist())
+        scalars = [way.scalars(list(islice(numbers, count)), n) for count, n in zip(counts, ns)]
         if not all(map(math.isfinite, chain(*scalars))):
             return None
         places = self.norms.places(self._allreduce.step)
@@ -107,28 +105,30 @@ class Answers(Residuals):
         """Of each part. came: the frames of each, with their factors. None: not of these."""
         frames, factors = [frame for frame, _ in chain(*came)], [factor for _, factor in chain(*came)]
         infos = [peek(frame) for frame in frames]
-        if not all(map(_is_symbols, infos)):
+        rest, sizes, counts = iter(infos), list(self._sizes.values()), list(map(len, came))
+        blocks = [{info.block for info in islice(rest, count)} or {0} for count in counts]
+        if not all(map(_is_symbols, infos)) or any(len(found) > 1 for found in blocks):
             return None
-        ns = [n for n, part in zip(self._sizes.values(), came) for _ in part]
         ways = set(map(way_of_symbols, infos))
         quartic_of: Callable[..., Quartic] = symbols_on_device
         if len(ways) == 1:
             quartic_of = ways.pop()
-        scales, quartic = quartic_of(frames, ns, [0] * len(ns), self._device)
-        weights = [c_float(factor * scale).value for factor, (scale,) in zip(factors, scales)]  # as floats multiply
-        if not all(map(math.isfinite, weights)):
+        scales, quartic = quartic_of(frames, [info.n for info in infos], [info.block for info in infos], self._device)
+        products = [torch.tensor(found, dtype=torch.float64) * factor for factor, found in zip(factors, scales)]
+        weights = torch.cat([torch.empty(0), *products]).to(torch.float32)  # as floats multiply
+        if not weights.isfinite().all():
             return None
-        counts = list(map(len, came))
-        means = torch.empty(sum(self._sizes.values()), device=self._device).split(list(self._sizes.values()))
-        pieces = quartic.split([count * quartic_bytes(len(mean), 0) for count, mean in zip(counts, means)])
-        there = torch.tensor(weights, dtype=torch.float32, device=self._device).split(counts)
-        for piece, weight, mean in zip(pieces, there, means):
-            add_for(self._device)(piece, weight, mean)
+        parts = [(count, n, block) for count, n, (block,) in zip(counts, sizes, blocks)]
+        pieces = quartic.split([count * quartic_bytes(n, block) for count, n, block in parts])
+        there = weights.to(self._device).split([count * block_count(n, block) for count, n, block in parts])
+        means = torch.empty(sum(sizes), device=self._device).split(sizes)
+        for piece, weight, mean, (_, _, block) in zip(pieces, there, means, parts):
+            add_for(self._device)(piece, weight, block, mean)
         return list(means)
 
 
 def _is_symbols(info: FrameInfo) -> bool:
-    return quantizer_of(info.codec)[0] in ("ternary", "stochastic-ternary") and not info.block
+    return quantizer_of(info.codec)[0] in ("ternary", "stochastic-ternary")
 
 
 def _writable(part: exchange.Part, allreduce: exchange.AllReduce) -> torch.Tensor:
