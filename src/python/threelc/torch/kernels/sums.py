@@ -49,4 +49,4 @@ def _same(add: Add, device: torch.device, scales: Sequence[float], block: int) -
     decompress_add_many([compress_quartic(piece, numbers, VALUES, codec) for piece, numbers in zip(quartic, each)],
                         wanted, from_zero=True)
     add(quartic.view(-1).to(device), torch.tensor(each, device=device).view(-1), block, found)
-    return torch.equal(bits_of(found.cpu()), bits_of(wanted))
+    return bool(torch.equal(bits_of(found.cpu()), bits_of(wanted)))
