@@ -15,7 +15,7 @@ from test_ddp import bits, start, train
 from threelc import Status
 from threelc.torch._common.device import check_quantize, place_of, queued
 from threelc.torch._device import crossing
-from threelc.torch._device.norms import Norms, taken, with_norms
+from threelc.torch._device.norms import Norms, values_at, with_norms
 from threelc.torch._device.on_device import OnDevice
 from threelc.torch.kernels.choice import OPERATIONS, quantized
 from threelc.torch.kernels.quantizer import Quantizer, _nearest
@@ -256,7 +256,7 @@ class Statistics(unittest.TestCase):
                 for _ in range(6 if n > 1023 else 1):
                     gradient, places = torch.randn(n).to(dtype), norms.places(ranks.step)
                     step, push = ranks.step, bytes(ranks.push([gradient])[0])
-                    norms.keep(step, taken([gradient], places), taken([residual], places))
+                    norms.keep(step, values_at([gradient], places), values_at([residual], places))
                     wanted = ranks.stats
                     self.assertEqual(norms.squares(), (wanted.push_signal_squares, wanted.push_residual_squares), n)
                     ranks.pull([ranks.reduce([push])], [torch.empty(n, dtype=dtype)])

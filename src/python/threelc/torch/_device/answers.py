@@ -23,11 +23,11 @@ from ..kernels.quantizer import Quantizer
 from ..kernels.sums import add_for
 from ..kernels.ways import way_of
 from .crossing import Quartic, on_device, symbols_on_device, way_of_symbols
-from .norms import Norms, taken
+from .norms import Norms, Taken, values_at
 from .residuals import Residuals
 
-_Made = Tuple[List[Optional[bytes]], Dict[int, torch.Tensor], torch.Tensor, torch.Tensor]
-"""the frames of answers; if these are taken the residuals, and what norms look at: of the means, and of residuals"""
+_Made = Tuple[List[Optional[bytes]], Dict[int, torch.Tensor], Taken]
+"""the frames of answers; if these are taken the residuals, and what norms look at"""
 
 
 def answers_for(allreduce: exchange.AllReduce, push: str, pull: str, tensors: Container[int],
@@ -62,10 +62,10 @@ class Answers(Residuals):
             if self._allreduce.outcome().cause == Status.OK:
                 self.norms.forget()
             return message
-        frames, rest, *norms = made
-        step, message = self._allreduce.step, self._allreduce.reduce_frames(pushes, frames)
+        frames, rest, taken = made
+        message = self._allreduce.reduce_frames(pushes, frames)
         if self._allreduce.outcome().cause == Status.OK:
-            self.norms.keep(step, *norms)
+            self.norms.keep(*taken)
             for i, residual in self.residuals.items():
                 residual.data = rest[i]
         return message
@@ -89,17 +89,18 @@ class Answers(Residuals):
         scalars = [way.scalars(list(islice(numbers, count)), n) for count, n in zip(counts, ns)]
         if not all(map(math.isfinite, chain(*scalars))):
             return None
-        places = self.norms.places(self._allreduce.step)
-        signal = taken(means, places)
+        step, places = self._allreduce.step, self.norms.places(self._allreduce.step)
+        signal = values_at(means, places)
         sizes = [way.size(n) for n in ns]
         made = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
         for residual, mean, scalar, piece in zip(self.residuals.values(), means, on_device(scalars, self._device),
                                                  made.split(sizes)):
             way.encode(residual, mean, scalar, Words(0, 0), mean, piece)  # what is left takes the place of the mean
+        taken = step, signal, values_at(means, places)
         frames: List[Optional[bytes]] = [None] * self._count
         for i, frame in zip(self._sizes, way.frames(made, scalars, ns, DType.F32)):
             frames[i] = frame
-        return frames, dict(zip(self._sizes, means)), signal, taken(means, places)
+        return frames, dict(zip(self._sizes, means)), taken
 
     def _means(self, came: Sequence[Sequence[Tuple[Any, float]]]) -> Optional[List[torch.Tensor]]:
         """Of each part. came: the frames of each, with their factors. None: not of these."""

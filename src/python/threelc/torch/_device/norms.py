@@ -16,6 +16,9 @@ from ...exchange import Stats
 
 _SAMPLE, _PIECE, _TURNS, _STRIDE, _LANES = 512, 64, 64, 7, 8  # as there
 
+Taken = Tuple[int, torch.Tensor, torch.Tensor]
+"""a step, and the values of signal and residual that norms look at"""
+
 
 class Norms:
     """Of parts whose codec keeps a residual."""
@@ -30,7 +33,7 @@ class Norms:
             torch.tensor(self._counts, dtype=torch.int64)) for each in (turns, self._sizes))
         self._host = i * turn, i * _STRIDE, turn, n
         self._there = [each.to(device) for each in self._host]
-        self._kept: Optional[Tuple[int, torch.Tensor, torch.Tensor]] = None  # step, signal, residual
+        self._kept: Optional[Taken] = None
 
     def places(self, step: int) -> Sequence[torch.Tensor]:
         """Where it looks in a step: for each part a row for each piece, on the device. What would be behind the last
@@ -40,7 +43,7 @@ class Norms:
         return found
 
     def keep(self, step: int, signal: torch.Tensor, residual: torch.Tensor) -> None:
-        """Frames were made. signal, residual: what taken() found at the places of the step."""
+        """Frames were made. signal, residual: what values_at() found at the places of the step."""
         self._kept = step, signal, residual
 
     def forget(self) -> None:
@@ -67,7 +70,7 @@ class Norms:
         return total
 
 
-def taken(parts: Sequence[torch.Tensor], places: Sequence[torch.Tensor]) -> torch.Tensor:
+def values_at(parts: Sequence[torch.Tensor], places: Sequence[torch.Tensor]) -> torch.Tensor:
     """The values at the places of parts, one after the other."""
     found: List[torch.Tensor] = [part[there] for part, there in zip(parts, places)]
     return torch.cat(found) if found else torch.empty(0)
