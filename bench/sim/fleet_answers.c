@@ -58,16 +58,10 @@ void fleet_answers_close(fleet_answers *a)
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-static bool open_crossing(crossing *c, const tlc_part *part, const char *codec, kernel_form form)
+static bool open_crossing(crossing *c, const tlc_part *part, const char *codec, size_t block, kernel_form form)
 {
-    *c = (crossing){.tensor = part->tensor, .first = part->first, .n = part->n, .blocks = 1};
-    if (tlc_codec_bound(codec, TLC_F32, c->n, &c->bound))
-        return false;
-    c->quartic = (c->n + 4) / 5;
-    c->room = form == QUARTIC ? c->quartic : c->bound;
-    c->bytes = malloc(c->room + 1);
-    c->scalars = calloc(c->blocks, sizeof *c->scalars);
-    return c->bytes && c->scalars;
+    *c = (crossing){.tensor = part->tensor, .first = part->first, .n = part->n};
+    return crossing_make_room(c, codec, block, form);
 }
 
 static bool open_quantizer(const fleet_answers *a, crossing *c)
@@ -87,12 +81,14 @@ static bool open_quantizer(const fleet_answers *a, crossing *c)
 
 static bool open_part(const fleet_answers *a, size_t i, size_t *largest, size_t *bound)
 {
+    const kernels *k = &a->device.kernels;
     tlc_part part = {.struct_size = sizeof part};
     bool ok = !tlc_allreduce_part(a->f->member[0], i, &part) &&
-              open_crossing(&a->answer[i], &part, a->codec, a->device.kernels.push) && open_quantizer(a, &a->answer[i]);
+              open_crossing(&a->answer[i], &part, a->codec, k->block, k->push) && open_quantizer(a, &a->answer[i]);
 
     for (size_t r = 0; ok && r < ranks_of(a); r++)
-        ok = open_crossing(&a->push[i * ranks_of(a) + r], &part, a->f->options.codec, a->pushed.answer);
+        ok = open_crossing(&a->push[i * ranks_of(a) + r], &part, a->f->options.codec, a->pushed.block,
+                           a->pushed.answer);
     *largest = part.n > *largest ? part.n : *largest;
     *bound = ok && a->answer[i].bound > *bound ? a->answer[i].bound : *bound;
     return ok;

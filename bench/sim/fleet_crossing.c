@@ -29,6 +29,26 @@ void crossing_free_all(crossing *all, size_t count)
     free(all);
 }
 
+/* Bytes of the symbols of n values. */
+static size_t quartic_size(size_t n, size_t block)
+{
+    const size_t whole = block ? n / block : 0, rest = n - whole * block;
+
+    return whole * ((block + 4) / 5) + (rest + 4) / 5;
+}
+
+bool crossing_make_room(crossing *c, const char *codec, size_t block, kernel_form form)
+{
+    if (tlc_codec_bound(codec, TLC_F32, c->n, &c->bound))
+        return false;
+    c->blocks = block ? (c->n + block - 1) / block : 1;
+    c->quartic = quartic_size(c->n, block);
+    c->room = form == QUARTIC ? c->quartic : c->bound;
+    c->bytes = malloc(c->room + 1);
+    c->scalars = calloc(c->blocks + 2, sizeof *c->scalars);
+    return c->bytes && c->scalars;
+}
+
 /* ---- what crosses from a frame ----------------------------------------------------------------------------------- */
 
 static bool make_room(members *m, size_t k)

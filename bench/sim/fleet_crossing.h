@@ -48,6 +48,8 @@ void crossing_free_members(members *m);
 void crossing_free_all(crossing *all, size_t count);
 /* Whether a call of the library did what it should. If not, why says which. */
 bool crossing_done(tlc_status status, const char *call, char *why);
+/* What crosses of the n values that it has, in this form. False: out of memory, or there is no such codec. */
+bool crossing_make_room(crossing *c, const char *codec, size_t block, kernel_form form);
 /* Takes what crosses from a frame. */
 bool crossing_take(crossing *c, kernel_form form, const unsigned char *frame, size_t len, char *why);
 /* How many Golomb codes crossed; 0 if they would have had more bytes than quartic ones. */

@@ -39,14 +39,6 @@ static size_t count_of(const fleet_device *d, bool push)
     return (push ? tlc_allreduce_pushed_parts : tlc_allreduce_pulled_parts)(d->f->member[0]);
 }
 
-/* Bytes of the symbols of n values. */
-static size_t quartic_size(size_t n, size_t block)
-{
-    const size_t whole = block ? n / block : 0, rest = n - whole * block;
-
-    return whole * ((block + 4) / 5) + (rest + 4) / 5;
-}
-
 static tlc_ctx *make_context(const fleet_device *d, const crossing *c, uint64_t seed, bool feedback)
 {
     tlc_ctx *ctx = NULL;
@@ -75,19 +67,14 @@ static bool open_crossing(const fleet_device *d, crossing *c, bool push, size_t 
                     .first = part.first,
                     .n = part.n,
                     .residual = (float *)(uintptr_t)part.residual};
-    c->blocks = k->block ? (c->n + k->block - 1) / k->block : 1;
-    if (tlc_codec_bound(codec, TLC_F32, c->n, &c->bound))
+    if (!crossing_make_room(c, codec, k->block, push ? k->push : k->answer))
         return false;
-    c->quartic = quartic_size(c->n, k->block);
-    c->room = (push ? k->push : k->answer) == QUARTIC ? c->quartic : c->bound;
-    c->bytes = malloc(c->room + 1);
-    c->scalars = calloc(c->blocks + 2, sizeof *c->scalars);
     if (push) {
         c->frame = malloc(c->bound);
         c->quantizer = make_context(d, c, part.seed, true);
         c->other = k->both_sides ? make_context(d, c, part.seed, false) : NULL;
     }
-    return c->bytes && c->scalars && (!push || (c->frame && c->quantizer && (c->other || !k->both_sides)));
+    return !push || (c->frame && c->quantizer && (c->other || !k->both_sides));
 }
 
 static bool open_crossings(const fleet_device *d, bool push, crossing **all, size_t *count)

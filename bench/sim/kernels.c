@@ -77,7 +77,7 @@ kernels kernels_of(const char *codec)
         k.push_bytes = s->measure + s->encode + (takes_all(quantizer, codec, k.block) ? s->exact : 0);
     }
     k.scalars = scalars_of(quantizer);
-    k.adds = k.push == QUARTIC && !block;
+    k.adds = k.push == QUARTIC;
     k.both_sides = binary;
     k.decoded = !strcmp(quantizer, "random-sparse");
     k.returns = binary || (strstr(codec, "bits=") && !strstr(codec, "bits=32"));

@@ -9,9 +9,11 @@ rank rank_open(uint32_t i, const char *codec, int gather, int has_device)
     static const char *const names[TENSORS] = {"large", "middle", "small"};
     tlc_tensor tensors[TENSORS];
     tlc_exchange_config cfg;
-    rank r = {.scratch = bytes(tlc_quartic_scratch("3lc-golomb", LARGE))};
+    const char *pull = block_of(codec) ? "ternary:s=1.25,block=300+golomb" : NULL; /* NULL: 3lc-golomb */
+    rank r = {.pull = pull ? pull : "3lc-golomb", .pull_s = pull ? 1.25f : 1};
     const int keeps = strncmp(codec, "3lc", 3) == 0 || strncmp(codec, "ternary", 7) == 0; /* others keep no residual */
 
+    r.scratch = bytes(tlc_quartic_scratch(codec, LARGE) + tlc_quartic_scratch(r.pull, LARGE));
     for (size_t t = 0; t < TENSORS; t++) {
         r.grad[t] = floats(lengths[t]);
         r.out[t] = floats(lengths[t]);
@@ -27,6 +29,7 @@ rank rank_open(uint32_t i, const char *codec, int gather, int has_device)
     require_status(tlc_exchange_config_init(&cfg, sizeof cfg), TLC_OK);
     cfg.workers = RANKS;
     cfg.push = codec;
+    cfg.pull = pull;
     cfg.gather = gather;
     cfg.split_n = 1000;
     require_status(tlc_allreduce_create(&r.object, &cfg, i, tensors, TENSORS), TLC_OK);
@@ -61,16 +64,27 @@ const void *const *rank_grads(const rank *r)
 
 /* ---- a device ---------------------------------------------------------------------------------------------------- */
 
+/* The values of a block of n values. */
+static size_t block_in(const char *codec, size_t n)
+{
+    const size_t block = block_of(codec);
+    return block && block < n ? block : n;
+}
+
 tlc_message rank_frame(const rank *r, const char *codec, float s, float *x, size_t n, uint8_t *frame)
 {
     static uint8_t quartic[LARGE];
     static int8_t q[LARGE];
-    size_t len, written;
-    float M;
+    static float M[LARGE];
+    const size_t block = block_in(codec, n);
+    size_t size = 0, blocks = 0, len, written;
 
-    require_status(tlc_ternary_encode(x, n, s, q, x, &M), TLC_OK);
-    require_status(tlc_quartic_encode(q, n, quartic, sizeof quartic, &len), TLC_OK);
-    require_status(tlc_compress_quartic(quartic, len, &M, n, PARAMS(quartic, .codec = codec, .scratch = r->scratch),
+    for (size_t i = 0; i < n; i += block, size += len, blocks++) {
+        const size_t count = n - i < block ? n - i : block;
+        require_status(tlc_ternary_encode(x + i, count, s, q, x + i, &M[blocks]), TLC_OK);
+        require_status(tlc_quartic_encode(q, count, quartic + size, sizeof quartic - size, &len), TLC_OK);
+    }
+    require_status(tlc_compress_quartic(quartic, size, M, n, PARAMS(quartic, .codec = codec, .scratch = r->scratch),
                                         frame, 4 * (size_t)LARGE, &written),
                    TLC_OK);
     return (tlc_message){frame, written};
@@ -142,7 +156,7 @@ static void reduce_on_device(rank *r, const tlc_message *from)
                            TLC_OK);
         for (size_t i = 0; i < part.n; i++)
             sum[p][i] += r->owned[p][i];
-        frames[p] = rank_frame(r, "3lc-golomb", 1, sum[p], part.n, r->frame[p]);
+        frames[p] = rank_frame(r, r->pull, r->pull_s, sum[p], part.n, r->frame[p]);
     }
     if (status) {
         require_status(tlc_allreduce_reduce(r->object, from, &r->answer), TLC_OK);
@@ -154,17 +168,34 @@ static void reduce_on_device(rank *r, const tlc_message *from)
         memcpy(r->owned[p], sum[p], n[p] * sizeof(float));
 }
 
-/* The device decodes the large tensor, the object the others: of the middle one there is no frame then. */
-static tlc_status pull_on_device(rank *r, const tlc_message *from)
+/* The values of a frame. */
+static void decode(const rank *r, tlc_message frame, size_t n, float *values)
 {
     static uint8_t quartic[LARGE];
     static int8_t q[LARGE];
+    static float scales[LARGE];
+    const size_t block = block_in(r->pull, n);
+    size_t size = 0, blocks = 0;
+
+    require_status(tlc_decompress_quartic(frame.data, frame.len, n, quartic, sizeof quartic, scales, COUNT(scales),
+                                          NULL),
+                   TLC_OK);
+    for (size_t i = 0; i < n; i += block, blocks++) {
+        const size_t count = n - i < block ? n - i : block;
+        require_status(tlc_quartic_decode(quartic + size, tlc_quartic_size(count), q, count), TLC_OK);
+        require_status(tlc_ternary_decode(q, count, scales[blocks], values + i), TLC_OK);
+        size += tlc_quartic_size(count);
+    }
+}
+
+/* The device decodes the large tensor, the object the others: of the middle one there is no frame then. */
+static tlc_status pull_on_device(rank *r, const tlc_message *from)
+{
     void *out[TENSORS] = {NULL, r->out[1], r->out[2]};
     const size_t parts = tlc_allreduce_pulled_parts(r->object);
     tlc_part part = {.struct_size = sizeof part};
     tlc_message frames[PARTS];
     size_t values = 0;
-    float scale;
 
     require(parts >= 2 && parts <= PARTS);
     const tlc_status status = tlc_allreduce_pull_frames(r->object, from, out, frames);
@@ -173,11 +204,7 @@ static tlc_status pull_on_device(rank *r, const tlc_message *from)
         require(part.tensor < 2 && !part.mean && !part.residual && (part.tensor == 0) == (frames[i].len > 0));
         if (part.tensor != 0)
             continue;
-        require_status(tlc_decompress_quartic(frames[i].data, frames[i].len, part.n, quartic, sizeof quartic, &scale, 1,
-                                              NULL),
-                       TLC_OK);
-        require_status(tlc_quartic_decode(quartic, tlc_quartic_size(part.n), q, part.n), TLC_OK);
-        require_status(tlc_ternary_decode(q, part.n, scale, r->out[0] + part.first), TLC_OK);
+        decode(r, frames[i], part.n, r->out[0] + part.first);
         values += part.n;
     }
     require(status || values == LARGE);

@@ -20,6 +20,8 @@ typedef struct rank {
     float *kept[TENSORS]; /* the device's residuals; NULL: there is no device */
     float *owned[PARTS];  /* its residuals of answers, of the large tensor */
     uint8_t *frame[PARTS], *scratch;
+    const char *pull; /* the codec of answers, with blocks if that of pushes has some, and its multiplier */
+    float pull_s;
 } rank;
 
 rank rank_open(uint32_t i, const char *codec, int gather, int has_device);

@@ -70,6 +70,7 @@ TEST(same_as_gradients)
         runs("3lc:s=1.5", gather);
         runs("3lc-golomb:s=1.5", gather);
         runs("ternary:s=1.5+quartic", gather);
+        runs("3lc-golomb:s=1.5,block=256", gather);
     }
 }
 

@@ -15,6 +15,7 @@ from test_ddp import bits, start, train
 from threelc import Status
 from threelc.torch._common.device import check_quantize, place_of, queued
 from threelc.torch._device import crossing
+from threelc.torch._device.norms import Norms, values_at, with_norms
 from threelc.torch._device.on_device import OnDevice
 from threelc.torch.kernels.choice import OPERATIONS, quantized
 from threelc.torch.kernels.quantizer import Quantizer, _nearest
@@ -153,8 +154,8 @@ class Pushes(unittest.TestCase):
                 self.assertTrue(torch.equal(residual, before))
 
     def test_same_as_the_host(self):
-        """Messages, outcomes, means and residuals of tensors in several parts, beside one that the host has; also where
-        one of either kind is not finite, and among steps of the host."""
+        """Messages, outcomes, means, residuals and statistics of tensors in several parts, beside one that the host
+        has; also where one of either kind is not finite, and among steps of the host."""
         sizes, ours = (2503, 7, 1200), (0, 2)
         for codec in "3lc:s=1.5", "natural", "topk:p=0.1+golomb", "sbc", "random-sparse", "int8":
             for gather in False, True:
@@ -193,11 +194,14 @@ class Pushes(unittest.TestCase):
                         held = [kept[i].tolist() for i in ours if kept[i] is not None]
                         if on_device:
                             one.from_host()
-                        found.append((message, ranks.outcome().cause, words, [mean.tolist() for mean in means], held))
+                        stats = with_norms(ranks.stats, one if on_device and step != 4 else None)
+                        found.append((message, ranks.outcome().cause, words, [mean.tolist() for mean in means], held,
+                                      stats))
                 for step, (host, device) in enumerate(zip(found[:6], found[6:])):
                     self.assertEqual(device, host, (codec, gather, step))
-                self.assertEqual([bool(words) for _, _, words, _, _ in found[:6]],
+                self.assertEqual([bool(words) for _, _, words, _, _, _ in found[:6]],
                                  [step in (2, 3) for step in range(6)])
+                self.assertEqual([stats.push_residual_ratio > 0 for *_, stats in found], [bool(held)] * 12)
 
     def test_where_residuals_are(self):
         """They move once, whichever is asked for twice."""
@@ -237,6 +241,27 @@ class Pushes(unittest.TestCase):
                     one.pull([ranks.reduce([push])], out)
                     found.append((push, [mean.tolist() for mean in out]))
                 self.assertEqual(found[1], found[0], (codec, sizes))
+
+
+class Statistics(unittest.TestCase):
+    def test_which_values_count(self):
+        """The sums of the C library for parts of any length, in each step."""
+        for dtype in torch.float32, torch.bfloat16:
+            for n in (1, 7, 8, 63, 65, 511, 1023, 1024, 1030, 5003, 40001):
+                residual, norms = torch.zeros(n), Norms([n], CPU)
+                self.assertEqual(norms.squares(), (0.0, 0.0))
+                ranks = threelc.exchange.AllReduce(
+                    threelc.exchange.Config(workers=1, push="3lc", pull="raw", dtype=dtype, min_n=0), 0,
+                    [threelc.exchange.Tensor("a", n, residual=residual)])
+                for _ in range(6 if n > 1023 else 1):
+                    gradient, places = torch.randn(n).to(dtype), norms.places(ranks.step)
+                    step, push = ranks.step, bytes(ranks.push([gradient])[0])
+                    norms.keep(step, values_at([gradient], places), values_at([residual], places))
+                    wanted = ranks.stats
+                    self.assertEqual(norms.squares(), (wanted.push_signal_squares, wanted.push_residual_squares), n)
+                    ranks.pull([ranks.reduce([push])], [torch.empty(n, dtype=dtype)])
+        norms.forget()
+        self.assertEqual(norms.squares(), (0.0, 0.0))
 
 
 class Pulls(unittest.TestCase):

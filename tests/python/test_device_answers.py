@@ -3,6 +3,7 @@
 those of the C library."""
 import math
 import unittest
+from types import SimpleNamespace
 from unittest import mock
 
 import torch
@@ -11,7 +12,9 @@ import threelc
 from threelc import Status, exchange
 from threelc.torch._device.answers import answers_for
 from threelc.torch._device.crossing import shrunk_on_device
+from threelc.torch._device.norms import with_norms
 from threelc.torch._common.groups import Clock, Group
+from threelc.torch._common.starving import Starving
 from threelc.torch.kernels import sums
 from threelc.torch.kernels.operations import bits_of
 from threelc.torch.kernels.quantizer import Quantizer
@@ -19,7 +22,8 @@ from threelc.torch.kernels.quantizer import Quantizer
 CPU = torch.device("cpu")
 SIZES = {"large": 3001, "small": 5, "middle": 300, "wide": 1017}
 HUGE = 3.3e38
-CODECS = (("3lc", "3lc"), ("3lc-golomb", "3lc-golomb"), ("3lc:s=1.75", None), ("3lc-golomb:s=1.5", "3lc"))
+CODECS = (("3lc", "3lc:s=1.5"), ("3lc-golomb", "3lc-golomb:s=1.75"), ("3lc:s=1.75", None), ("3lc-golomb:s=1.5", "3lc"),
+          ("3lc:block=100", "3lc-golomb:block=70"), ("3lc:s=1.5,block=1000", "3lc:block=65536"))
 
 
 class Ranks:
@@ -33,7 +37,7 @@ class Ranks:
                         if on_device else None for one in self.objects]
 
     def step(self, gradients, weights, lost=False):
-        """The messages of owners, and what all get. lost: the push of the last rank to the first one."""
+        """The messages of owners, what all get, and statistics. lost: the push of the last rank to the first one."""
         pushes = [one.push(*each) for one, each in zip(self.objects, zip(gradients, weights))]
         came = [[bytes(push[rank]) for push in pushes] for rank in range(len(pushes))]
         if lost:
@@ -47,7 +51,9 @@ class Ranks:
             except threelc.StepError:
                 if there:
                     there.take_back()
-        return reduced, causes, [bits_of(torch.cat(each)).tolist() for each in out]
+        stats = [with_norms(one.stats, None, there) for one, there in zip(self.objects, self.answers)]
+        return (reduced, causes, [bits_of(torch.cat(each)).tolist() for each in out],
+                [(each.pull_signal_squares, each.pull_residual_squares) for each in stats])
 
     def states(self):
         found = []
@@ -69,7 +75,8 @@ class Ranks:
 
 
 def drawn(world, step, multiplier):
-    """Gradients of all ranks and their weights. Some have none, not all are finite. multiplier: s of the codec."""
+    """Gradients of all ranks and their weights. Some have none, not all are finite. multiplier: s of the codecs, of
+    both together."""
     generator = torch.Generator().manual_seed(step)
     gradients = [[torch.randn(n, generator=generator) * 10.0**(rank - 1) for n in SIZES.values()]
                  for rank in range(world)]
@@ -98,11 +105,12 @@ def drawn(world, step, multiplier):
 class Answers(unittest.TestCase):
     def test_steps(self):
         """As on the host: answers, means, residuals, and what is found in steps that fail; and after a resume."""
-        for world, (push, pull) in zip((2, 3, 4, 3), CODECS):
+        for world, (push, pull) in zip((2, 3, 4, 3, 2, 3), CODECS):
             host, there, failed = Ranks(world, push, pull), Ranks(world, push, pull, on_device=True), []
+            multiplier = Quantizer.of(push).multiplier * Quantizer.of(pull or "3lc").multiplier
             for step in range(1, 13):
                 where = f"{push}, {pull}, step {step}"
-                given = drawn(world, step, Quantizer.of(push).multiplier)
+                given = drawn(world, step, multiplier)
                 with by_host() as reduced:
                     found = there.step(*given, lost=step == 7)
                 if set(found[1]) != {Status.OK}:
@@ -118,7 +126,8 @@ class Answers(unittest.TestCase):
             self.assertEqual(12 in failed, push != "3lc:s=1.75", push)
 
     def test_other_codecs(self):
-        """A rank that pushes another one. The device takes symbols without blocks, whatever their stages."""
+        """A rank that pushes another one. The device takes symbols, whatever their stages, and of ranks that push with
+        the same blocks."""
         for codec, is_there in (("3lc-golomb:s=1.2", True), ("stochastic-ternary+quartic", True),
                                 ("ternary:block=100+quartic", False), ("topk:p=0.1", False)):
             host, there = (Ranks(2, "3lc", "3lc-golomb", on_device, reserve=codec) for on_device in (False, True))
@@ -134,11 +143,11 @@ class Answers(unittest.TestCase):
             self.assertTrue(there.states() == host.states(), codec)
 
     def test_which(self):
-        """Codecs that may starve stay on the host, which watches them."""
+        """Those of 3-value symbols, both ways."""
         for push, pull, is_there in (
-                ("3lc", "3lc", True), ("3lc:s=1.5", "3lc-golomb", True), ("3lc", "3lc:s=1.5", False),
-                ("3lc", "natural", False), ("natural", "3lc", False), ("3lc:block=100", "3lc", False),
-                ("3lc", "ternary:block=100+quartic", False), ("sbc", "3lc-golomb", False)):
+                ("3lc", "3lc", True), ("3lc:s=1.5", "3lc-golomb", True), ("3lc", "3lc:s=1.5", True),
+                ("3lc", "natural", False), ("natural", "3lc", False), ("3lc:block=100", "3lc", True),
+                ("3lc", "ternary:block=100+quartic", True), ("sbc", "3lc-golomb", False)):
             one = exchange.AllReduce(exchange.Config(workers=1, push=push, pull=pull), 0, [exchange.Tensor("a", 1000)])
             self.assertEqual(answers_for(one, push, pull, [0], CPU) is not None, is_there, (push, pull))
             self.assertIsNone(answers_for(one, push, pull, [], CPU))
@@ -196,16 +205,34 @@ class Groups(unittest.TestCase):
         self.assertTrue(found[4:] == found[:4])
 
 
+    def test_starving(self):
+        """The warning comes when it comes on the host."""
+        transport, found = SimpleNamespace(all_to_all=lambda messages: [bytes(messages[0])],
+                                           all_gather=lambda message: [bytes(message)]), []
+        for device in None, CPU:
+            config = exchange.Config(workers=1, push="3lc", pull="3lc:s=1.99")
+            group, starving, out = Group(config, 0, ["a"], [1000], {}, device=device), Starving(), [torch.empty(1000)]
+            group._compared = True
+            torch.manual_seed(1)
+            for step in range(64):
+                gradient = (torch.rand(1000) + 1) * 0.02 * (1 - step % 2)
+                gradient[7] = 0.7 * (step % 2)  # answers send hardly more than this one
+                group.run(transport, [gradient], out, Clock())
+                found.append((starving.look(lambda: [group.stats]), group.stats))
+        self.assertEqual(found[64:], found[:64])
+        self.assertEqual([step for step, (warning, _) in enumerate(found[:64], 1) if warning], [64])
+
+
 class Sums(unittest.TestCase):
     def test_operations(self):
         self.assertTrue(sums.same_sums(sums.OPERATIONS, CPU))
-        for wrong in (lambda quartic, scales, out: sums.OPERATIONS(quartic, scales.flip(0), out),
-                      lambda quartic, scales, out: sums.OPERATIONS(quartic, scales * (scales > 1.2e-38), out)):
+        for wrong in (lambda quartic, scales, *rest: sums.OPERATIONS(quartic, scales.flip(0), *rest),
+                      lambda quartic, scales, *rest: sums.OPERATIONS(quartic, scales * (scales > 1.2e-38), *rest)):
             self.assertFalse(sums.same_sums(wrong, CPU))
 
     def test_no_pieces(self):
         out = torch.full((7,), 3.0)
-        sums.OPERATIONS(torch.empty(0, dtype=torch.uint8), torch.empty(0), out)
+        sums.OPERATIONS(torch.empty(0, dtype=torch.uint8), torch.empty(0), 0, out)
         self.assertEqual(out.tolist(), [0.0] * 7)
 
 

@@ -112,7 +112,8 @@ def local(rank, world, settings, quantize):
         optimizer.flush()
         kept = [group["group"]["state"]["state"].tolist() for group in states[2]["fragments"]]
         return (common, held, kept, memory(states[2]["anchors"].values()), optimizer.stats.sent,
-                optimizer.stats.skipped, bits(model)), sent()
+                optimizer.stats.skipped, optimizer.stats.push_residual_ratio, optimizer.stats.pull_residual_ratio,
+                bits(model)), sent()
 
 
 def gossiped(rank, world, settings, dtype, quantize):

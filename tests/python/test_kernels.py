@@ -243,7 +243,7 @@ tile = {"ROWS": 1, "COLUMNS": 1024}
 made(ternary._maxima, types, tile)
 made(ternary._quantize, types, tile)
 made(ternary._decode, {**types, "scales": "*i16"}, tile)
-made(_sums_triton._add, {**types, "out": "*fp32"}, {"TILE": 1024})
+made(_sums_triton._add, {**types, "out": "*fp32"}, tile)
 """
 
     def test_float_modes(self):

@@ -19,9 +19,11 @@ LEAST = "2.0**-126"  # of normal floats
 WRONG = {  # what a device may do, as changes of the source
     "flushes subnormals": ("total + scale,", f"tl.where(tl.abs(total + scale) < {LEAST}, 0.0, total + scale),"),
     "has another order": ("for i in range(count):", "for j in range(count):\n        i = count - 1 - j"),
-    "sums in float64": ("v3 = tl.zeros([TILE], tl.float32)", "v3 = tl.zeros([TILE], tl.float64)"),
+    "sums in float64": ("v3 = tl.zeros([ROWS, COLUMNS], tl.float32)",
+                        "v3 = tl.zeros([ROWS, COLUMNS], tl.float64)"),
     "swaps streams": ("byte // 27 % 3", "byte // 9 % 3"),
     "takes 0 for a symbol": ("digit == 0, total - scale", "digit <= 1, total - scale"),
+    "has one scale": ("scales + i * blocks + row", "scales + i * blocks + row * 0"),
     "cannot compile": ("byte // 81", "byte.first()"),
 }
 
@@ -37,9 +39,9 @@ class Kernel(unittest.TestCase):
         n = 20480
         quartic, scales, out = torch.full((4 * n // 5,), 121, dtype=torch.uint8), torch.ones(4), torch.empty(n)
         with kernels.Accesses() as touched:
-            _sums_triton.add(quartic, scales, out)
+            _sums_triton.add(quartic, scales, 0, out)
         with Traffic() as traffic:
-            sums.OPERATIONS(quartic, scales, out)
+            sums.OPERATIONS(quartic, scales, 0, out)
         read, written = touched.bytes("reads") / n, touched.bytes("writes") / n
         self.assertAlmostEqual(read, 0.8, delta=0.01)
         self.assertEqual(written, 4)

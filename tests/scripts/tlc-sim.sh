@@ -225,12 +225,13 @@ def stages(codec, sent, memory):
     rest = memory - 17 * QUARTIC - sent
     return rest % 16 == 0 and 0 < rest / 16 <= 4 * sent
 # what comes for each tensor that rank 0 owns, if all three have as much: bytes of each push, and what is read of it
-ADDED = {'3lc': (None, 2 * QUARTIC / 4), '3lc-golomb': (None, 2 * QUARTIC / 4), 'ternary+quartic': (QUARTIC / 4, 0)}
+ADDED = {'3lc': (None, 2 * QUARTIC / 4), '3lc-golomb': (None, 2 * QUARTIC / 4), 'ternary+quartic': (QUARTIC / 4, 0),
+         '3lc:block=1000': (QUARTIC / 4, 0)}
 
 def is_reduced(codec, p):
     """Whether pushes are added, and the means quantized: of one tensor, or up to all four."""
     came, read = ADDED[codec]
-    coded = {'3lc': 3, '3lc-golomb': 17, 'ternary+quartic': 0}[codec] * QUARTIC / 4
+    coded = {'3lc': 3, '3lc-golomb': 17}.get(codec, 0) * QUARTIC / 4
     each, twice = 24 * LARGE / 4 + 3 * read + coded, {'3lc': 3, '3lc-golomb': 5}.get(codec, 1)
     rest = p['memory'] - twice * p['to_device'] - p['to_host']
     if codec == '3lc-golomb': # codes are copied, too; for each symbol that is not 0 a push moves 8 bytes, a mean 16

@@ -340,7 +340,7 @@ class LocalSteps(InPlaceOfOptimizer):
 
     def _end_round(self, fragment: Fragment, ended: Round, mix: float) -> None:
         if not self._starves:
-            warning = fragment.starving.look(lambda: [fragment.group.allreduce.stats])
+            warning = fragment.starving.look(lambda: [fragment.group.stats])
             self._starves = warning is not None
             warn_starving(warning, self._transport.rank)
         if self._residual_decay != 1:
@@ -421,7 +421,7 @@ class LocalSteps(InPlaceOfOptimizer):
 
     def _counts(self) -> LocalStats:
         return LocalStats(
-            **self._traffic(), **residual_ratios([fragment.group.allreduce.stats for fragment in self._fragments]),
+            **self._traffic(), **residual_ratios([fragment.group.stats for fragment in self._fragments]),
             steps=self._steps, rounds=self._rounds, skipped=self._skipped, largest_round=self._largest_round(),
             residual_norms={name: float(residual.float().norm()) for name, residual in self.residuals.items()})
 

@@ -22,6 +22,7 @@ from ..._errors import StepError
 from ...codec_strings import check_codec
 from ..kernels.ways import quantizer_for
 from .._device.answers import Answers, answers_for
+from .._device.norms import with_norms
 from .._device.on_device import OnDevice
 from .histories import compare_histories
 from .module import copied
@@ -177,6 +178,11 @@ class Group:
     def on_device(self) -> bool:
         """Gradients are quantized, and answers decoded, where they are. If not, run() wants them on the CPU."""
         return self._on_device is not None
+
+    @property
+    def stats(self) -> exchange.Stats:
+        """Of the object. Frames that a device made count, too."""
+        return with_norms(self.allreduce.stats, self._on_device, self._answers)
 
     def _choose_place(self, push: str, pull: str) -> None:
         quantizer = None if self._device is None else quantizer_for(push, self._device)

@@ -19,7 +19,7 @@ _FADED = 0.01  # of the largest signal (squares): a rate that falls to 0 makes a
 class LoopStats(Traffic):
     push_residual_ratio: float
     """what the pushes of the last step left for later, over the gradients or changes that came: 2-norms. 0: nothing is
-    left, or frames are made on a device"""
+    left"""
     pull_residual_ratio: float
     """the same of the answers that this rank makes. If it stays above exchange.STARVES_FROM, the loop starves"""
 

@@ -27,6 +27,7 @@ from ..kernels.quantizer import Quantizer
 from ..kernels.selector import Selector
 from ..kernels.ways import way_of
 from .crossing import Quartic, payloads_on_device, way_of_symbols
+from .norms import Norms, Taken, values_at
 from .residuals import Residuals
 
 _Answer = Tuple[Any, torch.Tensor, int]  # frame, where it goes, values of a block
@@ -48,6 +49,8 @@ class PushedFrames:
         self._seeds = {(p.tensor, p.first, p.n): p.seed for p in pushing.pushed_parts()}
         self._quantized = [part for part in self._parts if part[0] in self._ours]
         self.residuals = residuals
+        self._kept = [part for part in self._quantized if part[0] in residuals]
+        self.norms = Norms([n for _, _, n in self._kept], device)
 
     def push(self, gradients: Sequence[torch.Tensor], *weight: float) -> Any:
         """The object's push of gradients on the device, with the weight that it takes."""
@@ -73,8 +76,9 @@ class PushedFrames:
         for part, tensors, scalar, piece in zip(ours, values, on_device.split(list(map(len, scalars))),
                                                 made.split(sizes)):
             way.encode(*tensors, scalar, Words(self._seeds[part], self._pushing.step), _part_of(rest, part), piece)
+        taken = self._taken(gradients, rest)  # before the host waits for what the frames are made of
         frames = way.frames(made, scalars, [n for _, _, n in ours], self._pushing.config.dtype)
-        return self._push_frames(gradients, dict(zip(ours, frames)), rest, *weight)
+        return self._push_frames(gradients, dict(zip(ours, frames)), rest, taken, *weight)
 
     def _push_chosen(self, selector: Selector, gradients: Sequence[torch.Tensor], *weight: float) -> Any:
         """The same where some values are chosen. The host waits once to know how many."""
@@ -90,15 +94,22 @@ class PushedFrames:
         rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
         chosen = [members.take(sweeps, selector, *tensors, each, numbers, _part_of(rest, part))
                   for part, tensors, each, numbers in zip(ours, values, measured, found)]
-        made = members.frames(selector, chosen, self._pushing.config.dtype)
-        return self._push_frames(gradients, dict(zip(ours, made)), rest, *weight)
+        made = members.frames(selector, chosen, self._pushing.config.dtype)  # it may write into the rest
+        return self._push_frames(gradients, dict(zip(ours, made)), rest, self._taken(gradients, rest), *weight)
+
+    def _taken(self, gradients: Sequence[torch.Tensor], rest: Dict[int, torch.Tensor]) -> Taken:
+        """What norms look at."""
+        step, places = self._pushing.step, self.norms.places(self._pushing.step)
+        return (step, values_at([_gradient_of(gradients, part) for part in self._kept], places),
+                values_at([rest[tensor][first:first + n] for tensor, first, n in self._kept], places))
 
     def _push_frames(self, gradients: Sequence[torch.Tensor], frames: Dict[Tuple[int, int, int], bytes],
-                     rest: Dict[int, torch.Tensor], *weight: float) -> Any:
+                     rest: Dict[int, torch.Tensor], taken: Taken, *weight: float) -> Any:
         """frames: of parts, by tensor, first value and number. rest: the residuals if the push is taken."""
         others = [None if i in self._ours else gradient.cpu() for i, gradient in enumerate(gradients)]
         messages = self._pushing.push_frames(others, [frames.get(part) for part in self._parts], *weight)
         if self._pushing.outcome().cause == Status.OK:
+            self.norms.keep(*taken)
             for i, residual in self.residuals.items():
                 residual.data = rest[i]
         return messages

@@ -390,7 +390,7 @@ class DDPState:
             residual_norms={name: float(residual.float().norm()) for name, residual in self.residuals.items()})
 
     def _object_stats(self) -> List[exchange.Stats]:
-        return [group.allreduce.stats for group in self._order]
+        return [group.stats for group in self._order]
 
     def _scale_residuals(self, factor: float) -> None:
         for group in self._order:

@@ -11,6 +11,7 @@ import torch
 from ... import exchange
 from ..._errors import Status, StepError
 from .._common.device import queued
+from .._device.norms import with_norms
 from .._device.on_device import OnDevice
 from .._common.groups import Clock
 from .._common.module import assign, copied
@@ -118,6 +119,11 @@ class Bucket:
     def objects(self) -> List[Any]:
         """Those with the codecs."""
         return [one for one in (self.worker, self.server) if one is not None]
+
+    def stats(self) -> List[exchange.Stats]:
+        """Of objects(). Frames that a device made count, too."""
+        pushed = with_norms(self.worker.stats, self._coded.on_device)
+        return [pushed] if self.server is None else [pushed, self.server.stats]
 
     def unsent(self) -> Dict[str, torch.Tensor]:
         """Copies of the residuals of pushes, by name."""

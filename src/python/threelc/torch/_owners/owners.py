@@ -445,7 +445,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
     # ---- what it did, and states ----
 
     def _object_stats(self) -> List[exchange.Stats]:
-        return [one.stats for bucket in self._buckets for one in bucket.objects()]
+        return [stats for bucket in self._buckets for stats in bucket.stats()]
 
     def _counts(self) -> Dict[str, Any]:
         """Of OwnerStats."""

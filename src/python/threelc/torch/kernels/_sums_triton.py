@@ -11,6 +11,9 @@ import torch
 import triton
 import triton.language as tl
 
+from ...quartic import block_count
+from .ternary import launch
+
 TILE = 1024  # bytes of a program: five values each
 
 
@@ -19,35 +22,42 @@ def _plus(total, digit, scale):
     return tl.where(digit == 2, total + scale, tl.where(digit == 0, total - scale, total))
 
 
-@triton.jit(do_not_specialize=["n", "count"])
-def _add(quartic, scales, out, n, count, TILE: tl.constexpr):
-    """A program takes TILE bytes of each of count pieces."""
-    column = tl.program_id(0).to(tl.int64) * TILE + tl.arange(0, TILE)
-    length = (n.to(tl.int64) + 4) // 5
+@triton.jit(do_not_specialize=["count", "n", "block"])
+def _add(quartic, scales, out, count, n, block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A program takes COLUMNS bytes of each of ROWS blocks, of each of count pieces."""
+    program = tl.program_id(0).to(tl.int64)
+    block = block.to(tl.int64)
+    whole = (block + 4) // 5  # bytes of a block
+    tiles = (whole + COLUMNS - 1) // COLUMNS
+    row = program // tiles * ROWS + tl.arange(0, ROWS)[:, None]
+    column = program % tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
+    values = tl.minimum(n - row * block, block)  # the last block is shorter, and after it there are none
+    length = (values + 4) // 5
     there = column < length
-    v0 = tl.zeros([TILE], tl.float32)
-    v1 = tl.zeros([TILE], tl.float32)
-    v2 = tl.zeros([TILE], tl.float32)
-    v3 = tl.zeros([TILE], tl.float32)
-    v4 = tl.zeros([TILE], tl.float32)
+    blocks = (n + block - 1) // block
+    size = (blocks - 1) * whole + (n - (blocks - 1) * block + 4) // 5  # bytes of a piece
+    v0 = tl.zeros([ROWS, COLUMNS], tl.float32)
+    v1 = tl.zeros([ROWS, COLUMNS], tl.float32)
+    v2 = tl.zeros([ROWS, COLUMNS], tl.float32)
+    v3 = tl.zeros([ROWS, COLUMNS], tl.float32)
+    v4 = tl.zeros([ROWS, COLUMNS], tl.float32)
     for i in range(count):
-        scale = tl.load(scales + i)
-        byte = tl.load(quartic + i * length + column, mask=there, other=121).to(tl.int32)
+        scale = tl.load(scales + i * blocks + row, mask=values > 0, other=0)
+        byte = tl.load(quartic + i * size + row * whole + column, mask=there, other=121).to(tl.int32)
         v0 = _plus(v0, byte // 81, scale)
         v1 = _plus(v1, byte // 27 % 3, scale)
         v2 = _plus(v2, byte // 9 % 3, scale)
         v3 = _plus(v3, byte // 3 % 3, scale)
         v4 = _plus(v4, byte % 3, scale)
-    tl.store(out + column, v0, mask=there)
-    tl.store(out + length + column, v1, mask=there & (length + column < n))
-    tl.store(out + 2 * length + column, v2, mask=there & (2 * length + column < n))
-    tl.store(out + 3 * length + column, v3, mask=there & (3 * length + column < n))
-    tl.store(out + 4 * length + column, v4, mask=there & (4 * length + column < n))
+    at = out + row * block + column
+    tl.store(at, v0, mask=there)
+    tl.store(at + length, v1, mask=there & (length + column < values))
+    tl.store(at + 2 * length, v2, mask=there & (2 * length + column < values))
+    tl.store(at + 3 * length, v3, mask=there & (3 * length + column < values))
+    tl.store(at + 4 * length, v4, mask=there & (4 * length + column < values))
 
 
-def add(quartic: torch.Tensor, scales: torch.Tensor, out: torch.Tensor) -> None:
+def add(quartic: torch.Tensor, scales: torch.Tensor, block: int, out: torch.Tensor) -> None:
     """The same as in _sums_torch.py."""
     n = len(out)
-    if n:
-        with torch.cuda.device_of(out):
-            _add[(-(-n // (5 * TILE)),)](quartic, scales, out, n, len(scales), TILE=TILE, enable_fp_fusion=False)
+    launch(_add, (quartic, scales, out, len(scales) // block_count(n, block)), n, block, 5, TILE)
