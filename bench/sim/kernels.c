@@ -55,7 +55,7 @@ static bool takes_all(const char *quantizer, const char *codec, size_t block)
     const char *p = strstr(codec, "p=");
     const double enough = 200 / (p ? strtod(p + strlen("p="), NULL) : 0.05);
 
-    if (strcmp(quantizer, "topk"))
+    if (strcmp(quantizer, "topk") != 0)
         return !strcmp(quantizer, "sparse-binary");
     return strstr(codec, "select=exact") || (block && (double)block <= (enough > 4096 ? enough : 4096));
 }
