@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Zero-run and Golomb coding by Triton's kernels in Triton's interpreter, beside torch operations: some of what
 kernels.py tries, what they read and write, what becomes of kernels that are wrong, and what is compiled for GPUs."""
+import contextlib
+import io
 import re
+import sys
 import unittest
+from pathlib import Path
 from unittest import mock
 
 import torch
@@ -18,6 +22,10 @@ if HERE:
     import kernels
     import kernels_lossless
     from threelc.torch.kernels import _golomb_expand_triton, _golomb_triton, _zerorun_triton
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench" / "experiments" / "torch"))
+import device_lossless  # noqa: E402
+import device_rows  # noqa: E402
 
 CARRY = "-1 - tl.load(carries + tl.program_id(0))"
 WRONG = {  # what a device may do, as changes of the source
@@ -243,6 +251,27 @@ class Choice(unittest.TestCase):
                 self.assertEqual(chosen(original(), choose, CPU), (operations, []))
         self.assertTrue(zerorun.same_bytes(zerorun.OPERATIONS, CPU))
         self.assertTrue(golomb.same_bytes(golomb.OPERATIONS, CPU))
+
+
+@unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
+class Programs(unittest.TestCase):
+    def rows(self, expand):
+        """Those of device.py, of Golomb codes that torch operations make."""
+        way = golomb.OPERATIONS._replace(expand=expand)
+        with contextlib.redirect_stdout(io.StringIO()) as printed, \
+                mock.patch.object(golomb, "codes_for", lambda device: way), \
+                mock.patch.object(device_lossless, "sweeps_for", lambda *_: choice.OPERATIONS):
+            table = device_rows.Table(1003, CPU, torch.float32, device_rows.Clock(CPU, 1))
+            device_lossless.lossless_rows(table, "3lc-golomb")
+        return [re.split("  +", line)[1:3] for line in printed.getvalue().splitlines()]
+
+    def test_answers(self):
+        """The benchmark for GPUs has a row for Golomb codes that are expanded, and compares the bytes."""
+        self.assertEqual(self.rows(_golomb_expand_triton.expand), [
+            ["copy", "torch"], *([f"3lc-golomb {what}", by] for by in ("triton", "operations")
+                                 for what in ("payload", "expand"))])
+        with self.assertRaisesRegex(SystemExit, "^device.py: triton, 3lc-golomb: quartic bytes: not what"):
+            self.rows(lambda payloads, pieces: golomb.OPERATIONS.expand(payloads, pieces).flip(0))
 
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
