@@ -54,6 +54,22 @@ def forget():
         sweeps.cache_clear()
 
 
+class Checked:
+    """A kernel that may touch the tensors among its arguments, and no other memory."""
+
+    def __init__(self, kernel):
+        self._kernel = kernel
+
+    def __getitem__(self, grid):
+        def run(*args, **kwargs):
+            with kernels.Accesses() as touched:
+                self._kernel[grid](*args, **kwargs)
+            tensors = {str(i): each for i, each in enumerate(args) if isinstance(each, torch.Tensor)}
+            for kind in "reads", "writes", "maxima":
+                touched(kind, tensors)
+        return run
+
+
 class Stages(unittest.TestCase):
     def test_names(self):
         for codec, stages in (("3lc:s=1.5", ("quartic", "zerorun")), ("3lc-golomb", ("golomb",)), ("natural", ()),
@@ -141,6 +157,14 @@ class Kernels(unittest.TestCase):
         coded = [kernels_lossless.written(n, b, at) for n, b, at in cases]
         for way in kernels_lossless.GOLOMB, golomb.OPERATIONS:
             kernels_lossless.expand(way, coded)
+
+    def test_addresses(self):
+        """What kernels of answers touch is theirs, also of tiles and bytes that are not there."""
+        names, coded = ("_from_all", "_follow", "_write"), [kernels_lossless.written(n, b, at) for n, b, at in (
+            (700, 3, [0, 5, 690]), (19, 0, []), (3000, 6, [*range(0, 3000, 40)]))]
+        with mock.patch.multiple(_golomb_expand_triton, **{name: Checked(getattr(_golomb_expand_triton, name))
+                                                           for name in names}):
+            kernels_lossless.expand(kernels_lossless.GOLOMB, coded)
 
     def test_more_bytes_than_an_int_counts(self):
         """A tile of a tensor that is there on paper: its other pages are never touched."""
