@@ -17,6 +17,7 @@ from threelc.torch._common.device import check_quantize, place_of, queued
 from threelc.torch._device import crossing
 from threelc.torch._device.norms import Norms, values_at, with_norms
 from threelc.torch._device.on_device import OnDevice
+from threelc.torch.kernels import members
 from threelc.torch.kernels.choice import OPERATIONS, quantized
 from threelc.torch.kernels.quantizer import Quantizer, _nearest
 from threelc.torch.kernels.ways import quantizer_for
@@ -154,8 +155,8 @@ class Pushes(unittest.TestCase):
                 self.assertTrue(torch.equal(residual, before))
 
     def test_same_as_the_host(self):
-        """Messages, outcomes, means, residuals and statistics of tensors in several parts, beside one that the host
-        has; also where one of either kind is not finite, and among steps of the host."""
+        """Messages, outcomes, means, residuals and statistics of tensors beside one that the host has; also where one
+        of either kind is not finite, and among steps of the host."""
         sizes, ours = (2503, 7, 1200), (0, 2)
         for codec in "3lc:s=1.5", "natural", "topk:p=0.1+golomb", "sbc", "random-sparse", "int8":
             for gather in False, True:
@@ -202,6 +203,24 @@ class Pushes(unittest.TestCase):
                 self.assertEqual([bool(words) for _, _, words, _, _, _ in found[:6]],
                                  [step in (2, 3) for step in range(6)])
                 self.assertEqual([stats.push_residual_ratio > 0 for *_, stats in found], [bool(held)] * 12)
+
+    def test_parts(self):
+        """Of tensors that three ranks own."""
+        sizes = (2503, 7, 1200)
+        for codec in "3lc:s=1.5", "ternary:block=100+golomb", "onebit", "topk:p=0.1,block=99", "sbc", "random-sparse":
+            found = []
+            for on_device in False, True:
+                torch.manual_seed(8)
+                kept = {i: None if codec == "random-sparse" else torch.randn(sizes[i]) for i in (0, 2)}
+                ranks = threelc.exchange.AllReduce(
+                    threelc.exchange.Config(workers=3, push=codec, min_n=10, split_n=1000), 1,
+                    [threelc.exchange.Tensor(str(i), n, residual=kept.get(i)) for i, n in enumerate(sizes)])
+                self.assertEqual([part.tensor for part in ranks.pushed_parts()], [0, 0, 0, 2])
+                one = OnDevice(ranks, quantizer_for(codec, CPU), kept, CPU) if on_device else ranks
+                push = list(map(bytes, one.push([torch.randn(n) for n in sizes], 2.0)))
+                left = one.residuals if on_device else kept
+                found.append((push, [each.tolist() for each in left.values() if each is not None]))
+            self.assertTrue(found[1] == found[0], codec)
 
     def test_where_residuals_are(self):
         """They move once, whichever is asked for twice."""
@@ -292,12 +311,13 @@ class Pulls(unittest.TestCase):
                 (device, residuals), host, answers = self.answered(codec, pull, dtype)
                 on_device = OnDevice(device, Quantizer.of(codec), residuals, torch.device("cpu"))
                 out, wanted = ([torch.full((n,), 7, dtype=dtype) for n in self.SIZES.values()] for _ in range(2))
-                with counted() as count:
+                with counted() as count, mock.patch.object(members, "put", wraps=members.put) as put:
                     on_device.pull(answers, out)
                 host.pull(answers, wanted)
                 for i in range(3):
                     self.assertTrue(torch.equal(out[i], wanted[i]), f"{codec}, {pull}, {dtype}, tensor {i}")
                 self.assertEqual(count(), (0, ours), f"{codec}, {pull}, {dtype}")
+                self.assertEqual(put.called, pull == "topk:p=0.3+golomb")
 
     def test_what_crosses(self):
         """Payloads; also where Golomb codes would have more bytes than quartic ones, which are sent then."""

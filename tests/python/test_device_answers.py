@@ -11,8 +11,10 @@ import torch
 import threelc
 from threelc import Status, exchange
 from threelc.torch._device.answers import answers_for
-from threelc.torch._device.crossing import shrunk_on_device
+from threelc.torch._device import crossing
+from threelc.torch._device.crossing import codes_on_device, shrunk_on_device, symbols_on_device, way_of_symbols
 from threelc.torch._device.norms import with_norms
+from threelc.torch._device.residuals import Residuals
 from threelc.torch._common.groups import Clock, Group
 from threelc.torch._common.starving import Starving
 from threelc.torch.kernels import sums
@@ -161,6 +163,58 @@ class Answers(unittest.TestCase):
             found = [shrunk_on_device([frame], [n], [0], CPU) for frame in (plain, checked)]
             self.assertEqual(found[1][0], found[0][0])
             self.assertEqual(found[1][1].tolist(), found[0][1].tolist())
+
+
+class Crossing(unittest.TestCase):
+    def test_ways(self):
+        """Payloads cross of tensors without blocks, if they are less than quartic bytes."""
+        for codec, n, block, size, wanted in (
+                ("ternary+quartic+zerorun", 500, 0, 100, shrunk_on_device),
+                ("ternary+quartic+zerorun", 0, 0, 0, symbols_on_device),
+                ("ternary+quartic+zerorun", 500, 7, 99, symbols_on_device),
+                ("ternary+golomb", 500, 0, 99, codes_on_device), ("ternary+golomb", 500, 0, 100, symbols_on_device),
+                ("ternary+golomb", 500, 7, 99, symbols_on_device), ("ternary+golomb", 0, 0, 0, symbols_on_device),
+                ("ternary+quartic", 500, 0, 99, symbols_on_device)):
+            info = SimpleNamespace(codec=codec, n=n, block=block, payload_size=size)
+            self.assertIs(way_of_symbols(info), wanted, (codec, n, block, size))
+
+    def test_frames(self):
+        """Several at once, of other lengths; and none."""
+        torch.manual_seed(6)
+        ns = (3001, 11, 200)
+        for codec, block, way in (("3lc", 0, shrunk_on_device), ("3lc-golomb:s=1.2", 0, codes_on_device),
+                                  ("ternary:block=64+golomb", 64, symbols_on_device)):
+            gradients = [torch.randn(n) * (torch.rand(n) < 0.03) for n in ns]
+            gradients[1][:] = 0
+            frames = [threelc.Context(len(x), codec, checksum=True).compress(x) for x in gradients]
+            scales, quartic = way(frames, ns, [block] * 3, CPU)
+            wanted = [threelc.decompress_quartic(frame, n) for frame, n in zip(frames, ns)]
+            self.assertEqual(list(map(list, scales)), [one for _, one in wanted], codec)
+            self.assertEqual(bytes(quartic.tolist()), b"".join(each for each, _ in wanted), codec)
+            self.assertEqual([len(one) for one in way([], [], [], CPU)], [0, 0])
+            infos = [threelc.peek(frame) for frame in frames]
+            headers, payloads, sizes = crossing.payloads_on_device(frames, CPU)
+            self.assertEqual(headers, [frame[:info.header_size] for frame, info in zip(frames, infos)])
+            self.assertEqual(sizes, [info.payload_size for info in infos])
+            self.assertEqual(bytes(payloads.tolist()), b"".join(
+                frame[info.header_size:][:info.payload_size] for frame, info in zip(frames, infos)))
+
+    def test_memory(self):
+        """Of the host, from which a GPU copies by itself."""
+        for device in "cuda", "cpu", "mps":
+            with mock.patch.object(torch, "empty") as empty:
+                self.assertIs(crossing._room(5, torch.device(device)), empty.return_value)
+            empty.assert_called_once_with(5, dtype=torch.uint8, pin_memory=device == "cuda")
+        self.assertEqual([one.tolist() for one in crossing.on_device([[1.5, 2], [], [3]], CPU)], [[1.5, 2], [], [3]])
+
+    def test_what_comes_back(self):
+        """It is added where it is not 0, so that -0 stays what it is."""
+        host = torch.tensor([-0.0, 1.5, 0.0, 2.0])
+        one = Residuals({3: host}, CPU, torch.float32)
+        host[:] = torch.tensor([0.0, 0.25, -4.0, -0.0])
+        one.take_back()
+        self.assertEqual(bits_of(one.residuals[3]).tolist(), bits_of(torch.tensor([-0.0, 1.75, -4.0, 2.0])).tolist())
+        self.assertEqual(host.tolist(), [0.0] * 4)
 
 
 class OtherRank:

@@ -223,7 +223,8 @@ class Programs(unittest.TestCase):
                                                                for codec in ("topk", "sbc")),
                                                              ("random-sparse", ("counts", "all")),
                                                              ("3lc", ("payload", "expand")))
-              for by in ("triton", "operations") for sweep in sweeps))])
+              for by in ("triton", "operations") for sweep in sweeps),
+            *(("sums of 4 pushes", by) for by in ("triton", "operations") if dtype == "float32"))])
         printed = {row[1]: float(row[4]) for row in cells if row[0] == "float32"}
         for codec, sent, measure, encode, decode in (("ternary", 0.2, "maxima", "quantize", "decode"),
                                                      ("qsgd", 1, "qsgd measure", "qsgd encode", "qsgd decode")):

@@ -1,8 +1,12 @@
 # SPDX-License-Identifier: MIT
 """Zero-run and Golomb coding by Triton's kernels in Triton's interpreter, beside torch operations: some of what
 kernels.py tries, what they read and write, what becomes of kernels that are wrong, and what is compiled for GPUs."""
+import contextlib
+import io
 import re
+import sys
 import unittest
+from pathlib import Path
 from unittest import mock
 
 import torch
@@ -18,6 +22,10 @@ if HERE:
     import kernels
     import kernels_lossless
     from threelc.torch.kernels import _golomb_expand_triton, _golomb_triton, _zerorun_triton
+
+sys.path.append(str(Path(__file__).resolve().parents[2] / "bench" / "experiments" / "torch"))
+import device_lossless  # noqa: E402
+import device_rows  # noqa: E402
 
 CARRY = "-1 - tl.load(carries + tl.program_id(0))"
 WRONG = {  # what a device may do, as changes of the source
@@ -46,6 +54,22 @@ def forget():
         sweeps.cache_clear()
 
 
+class Checked:
+    """A kernel that may touch the tensors among its arguments, and no other memory."""
+
+    def __init__(self, kernel):
+        self._kernel = kernel
+
+    def __getitem__(self, grid):
+        def run(*args, **kwargs):
+            with kernels.Accesses() as touched:
+                self._kernel[grid](*args, **kwargs)
+            tensors = {str(i): each for i, each in enumerate(args) if isinstance(each, torch.Tensor)}
+            for kind in "reads", "writes", "maxima":
+                touched(kind, tensors)
+        return run
+
+
 class Stages(unittest.TestCase):
     def test_names(self):
         for codec, stages in (("3lc:s=1.5", ("quartic", "zerorun")), ("3lc-golomb", ("golomb",)), ("natural", ()),
@@ -61,7 +85,7 @@ class Stages(unittest.TestCase):
                       "ternary+quartic"):
             with mock.patch.object(tried, "runs_triton", lambda device: False):
                 forget()
-                way, made, scalars = ways.TernaryWay(Quantizer.of(codec), CPU, torch.float32), [], []
+                way, made, scalars = ways.TernaryWay(Quantizer.of(codec), CPU, torch.float32, torch.float32), [], []
                 forget()
             for gradient in gradients:
                 found = torch.zeros(way.measured(len(gradient)))
@@ -127,12 +151,21 @@ class Kernels(unittest.TestCase):
         """Codes that another writer makes: their quotients and remainders are longer than tiles, or end with them."""
         size = 8 * _golomb_expand_triton.SIZE
         cases = [(9000, b, [7, 8, 500, 501, 502, 4000, 8999]) for b in (0, 1, 3, 6, 9, 13, 48)]
+        cases += [(1000, 48, [*range(3, 1000, 40)])]  # fewer codes than states, three tiles
         cases += [(2 * size + last, 0, [0, size - 2, size - 1, 2 * size + last - 1]) for last in (1, 2, 3)]
         cases += [(700, 2, [size + first + step for step in (0, 5, 6, 90)]) for first in range(-6, 3)]
-        cases = [(19, 0, []), *cases[:9], (300, 0, []), *cases[9:], (18, 0, [])]
+        cases = [(19, 0, []), (11, 0, []), *cases[:9], (300, 0, []), *cases[9:], (18, 0, [])]
         coded = [kernels_lossless.written(n, b, at) for n, b, at in cases]
         for way in kernels_lossless.GOLOMB, golomb.OPERATIONS:
             kernels_lossless.expand(way, coded)
+
+    def test_addresses(self):
+        """What kernels of answers touch is theirs, also of tiles and bytes that are not there."""
+        names, coded = ("_from_all", "_follow", "_write"), [kernels_lossless.written(n, b, at) for n, b, at in (
+            (700, 3, [0, 5, 690]), (19, 0, []), (3000, 5, [*range(0, 3000, 40)]))]
+        with mock.patch.multiple(_golomb_expand_triton, **{name: Checked(getattr(_golomb_expand_triton, name))
+                                                           for name in names}):
+            kernels_lossless.expand(kernels_lossless.GOLOMB, coded)
 
     def test_more_bytes_than_an_int_counts(self):
         """A tile of a tensor that is there on paper: its other pages are never touched."""
@@ -243,6 +276,27 @@ class Choice(unittest.TestCase):
                 self.assertEqual(chosen(original(), choose, CPU), (operations, []))
         self.assertTrue(zerorun.same_bytes(zerorun.OPERATIONS, CPU))
         self.assertTrue(golomb.same_bytes(golomb.OPERATIONS, CPU))
+
+
+@unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")
+class Programs(unittest.TestCase):
+    def rows(self, expand):
+        """Those of device.py, of Golomb codes that torch operations make."""
+        way = golomb.OPERATIONS._replace(expand=expand)
+        with contextlib.redirect_stdout(io.StringIO()) as printed, \
+                mock.patch.object(golomb, "codes_for", lambda device: way), \
+                mock.patch.object(device_lossless, "sweeps_for", lambda *_: choice.OPERATIONS):
+            table = device_rows.Table(1003, CPU, torch.float32, device_rows.Clock(CPU, 1))
+            device_lossless.lossless_rows(table, "3lc-golomb")
+        return [re.split("  +", line)[1:3] for line in printed.getvalue().splitlines()]
+
+    def test_answers(self):
+        """The benchmark for GPUs has a row for Golomb codes that are expanded, and compares the bytes."""
+        self.assertEqual(self.rows(_golomb_expand_triton.expand), [
+            ["copy", "torch"], *([f"3lc-golomb {what}", by] for by in ("triton", "operations")
+                                 for what in ("payload", "expand"))])
+        with self.assertRaisesRegex(SystemExit, "^device.py: triton, 3lc-golomb: quartic bytes: not what"):
+            self.rows(lambda payloads, pieces: golomb.OPERATIONS.expand(payloads, pieces).flip(0))
 
 
 @unittest.skipUnless(HERE, "this Python has no Triton, or PyTorch 1")

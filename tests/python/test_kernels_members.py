@@ -126,6 +126,15 @@ class Kernels(unittest.TestCase):
                 keys = way.draw(residual, torch.zeros(n), samples, 2**63 + 7, 9)
                 self.assertEqual(keys.tolist(), wanted)
 
+    def test_samples_of_units(self):
+        """Units follow each other, the first one anywhere in the tensor: their words are those of their values."""
+        n, units, samples, first = 1009, 5, 400, 4711
+        wanted = [unit * n + j * n // samples + word % ((j + 1) * n // samples - j * n // samples)
+                  for unit in range(units) for j, word in enumerate(random_words(7, 3, first + unit * n, samples))]
+        residual = torch.arange(units * n, dtype=torch.int32).view(torch.float32)
+        for way in kernels_members.WAYS:
+            self.assertEqual(way.draw(residual, torch.zeros(units * n), samples, 7, 3, first, units).tolist(), wanted)
+
     def test_more_values_than_an_int_counts(self):
         """The last program of a tensor that is there on paper: its other pages are never touched."""
         n = 2**31 + 4098
@@ -206,6 +215,32 @@ class Choice(unittest.TestCase):
                 self.assertEqual(len(caught), 1)
                 reason = "InterpreterError.*cumulated" if what == "cannot compile" else "they do not make what the host"
                 self.assertRegex(caught[0], "torch operations work on sparse gradients on cpu.*: " + reason)
+
+    def test_what_is_compared(self):
+        """Each thing by itself: values, positions, what is left, and that NaN and infinity are found."""
+        right = members.OPERATIONS
+
+        def lists(change):
+            def changed(*arguments):
+                found = right.lists(*arguments)
+                change(*found, arguments[7])
+                return found
+            return right._replace(lists=changed)
+
+        def blind(to):
+            """The largest key is 0 in place of some."""
+            def counts(*arguments):
+                largest, found = right.counts(*arguments)
+                return largest.where(~to(largest), largest.new_zeros(1)), found
+            return right._replace(counts=counts)
+
+        for sweeps, is_right in (
+                (right, True), (lists(lambda at, values, rest: values[:1].neg_()), False),
+                (lists(lambda at, values, rest: at[:1].neg_().sub_(1)), False),
+                (lists(lambda at, values, rest: rest[-1:].add_(1)), False),
+                (blind(lambda key: key > 0x7f800000), False), (blind(lambda key: key == 0x7f800000), False)):
+            with mock.patch.object(members, "CODECS", members.CODECS[:1]):
+                self.assertEqual(members.same_bits(sweeps, CPU, torch.float32, torch.float32), is_right)
 
     def test_without_triton(self):
         with mock.patch.object(usable, "_INSTALLED", False):

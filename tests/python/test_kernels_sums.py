@@ -48,6 +48,16 @@ class Kernel(unittest.TestCase):
         print(f"# sums of 4 pieces: {read:.1f} + {written:.1f} bytes a value; torch operations {traffic.read / n:.1f} "
               f"+ {traffic.written / n:.1f}")
 
+    def test_launches(self):
+        """Programs are full, but for the last one."""
+        kernel, tile = mock.MagicMock(), 5 * _sums_triton.TILE
+        with mock.patch.object(_sums_triton, "_add", kernel):
+            for n in (1, tile, tile + 1, 3 * tile):
+                _sums_triton.add(torch.empty(0, dtype=torch.uint8), torch.empty(0), 0, torch.empty(n))
+        self.assertEqual([call.args[0] for call in kernel.__getitem__.call_args_list], [(1,), (1,), (2,), (3,)])
+        self.assertEqual([call.kwargs["enable_fp_fusion"] for call in
+                          kernel.__getitem__.return_value.call_args_list], [False] * 4)
+
     def test_which_is_taken(self):
         self.assertEqual(chosen(_sums_triton, sums.add_for, CPU), (_sums_triton.add, []))
         with mock.patch.object(usable, "_INSTALLED", False):

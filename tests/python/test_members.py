@@ -9,7 +9,7 @@ import threelc
 from test_device import SHAPES
 from threelc.torch.kernels import members
 from threelc.torch.kernels.operations import bits_of
-from threelc.torch.kernels.selector import Selector
+from threelc.torch.kernels.selector import Chance, Selector
 
 CODECS = ("topk", "topk:p=0.3+golomb", "topk:p=0.01,bits=1", "topk:p=0.2,bits=2+golomb", "topk:p=1",
           "topk:select=exact,p=0.001", "topk:select=exact,p=0.1,bits=2", "sbc", "sbc:p=0.2",
@@ -89,6 +89,40 @@ class Operations(unittest.TestCase):
                             wanted = threelc.decompress(frame, torch.empty(n, dtype=dtype))
                             self.assertTrue(torch.equal(bits_of(out), bits_of(wanted)), where)
 
+    def test_units(self):
+        """Blocks that are all whole, or not, and whose thresholds samples set or not; x / p at the largest number."""
+        torch.manual_seed(4)
+        for codec, n in (("topk:p=0.1,block=4500", 9000), ("topk:p=0.1,bits=2,block=4200", 14000),
+                         ("topk:p=0.1,block=100", 300), ("topk:select=exact,p=0.1,block=50", 150),
+                         ("sbc:p=0.1,block=100", 301)):
+            residual, gradient, selector = torch.randn(n), torch.randn(n), Selector.of(codec)
+            wanted = residual.clone()
+            frame = threelc.Context(n, codec, residual=wanted, seed=9).compress(gradient)
+            chosen = members.choose(members.OPERATIONS, selector, residual, gradient, 9, 0)
+            self.assertEqual(members.frames(selector, [chosen], torch.float32), [frame], codec)
+            self.assertTrue(torch.equal(chosen.rest, wanted), codec)
+
+    def test_what_is_finite(self):
+        """Of random-sparse x / p, too."""
+        infinity = 0x7f800000
+        for codec, least in (("topk", infinity), ("random-sparse:p=0.25", infinity - (2 << 23)),
+                             ("random-sparse:p=1", infinity)):
+            for key, is_finite in ((0, True), (least - 1, True), (least, False), (infinity, False), (1 << 30, True),
+                                   (infinity + 1, False)):
+                self.assertEqual(members.is_finite(Selector.of(codec), [key, 5]), is_finite, (codec, key))
+
+    def test_parameters(self):
+        """Those that codecs name, and defaults."""
+        for codec, *wanted in (("topk", 0.05, 1, False, True, 0, 0), ("sbc", 0.01, 2, True, False, 0, 0),
+                               ("topk:select=exact,bits=1,block=7", 0.05, 1, True, False, 7, 0),
+                               ("topk:bits=32,p=0.5,select=sample", 0.5, 1, False, True, 0, 0),
+                               ("sbc:p=0.25,block=9", 0.25, 2, True, False, 9, 0),
+                               ("random-sparse", 0.25, 1, False, True, 0, 1 << 22),
+                               ("random-sparse:p=1", 1.0, 1, False, True, 0, 1 << 24),
+                               ("random-sparse:p=0.3,block=7", 0.3, 1, False, True, 0, 5033165)):
+            self.assertEqual(Selector.of(codec), (codec, *wanted))
+        self.assertEqual([Chance(1, 2, limit).p for limit in (1, 1 << 22, 1 << 24)], [2.0**-24, 0.25, 1.0])
+
     def test_selectors(self):
         for codec in ("3lc", "natural", "raw"):
             self.assertIsNone(Selector.of(codec))
@@ -96,6 +130,8 @@ class Operations(unittest.TestCase):
                                         ("topk:p=1", 9000, 9000, 4096), ("topk:p=0.000001", 5000, 2, 5000)):
             selector = Selector.of(codec)
             self.assertEqual((selector.most(n), selector.samples(n)), (most, samples))
+        for codec, samples, wanted in ("topk:p=0.3", 10, 3), ("topk:p=0.3", 11, 4), ("topk:p=1", 7, 7):
+            self.assertEqual(Selector.of(codec).wanted(samples), wanted)
         for codec, n, most in (("topk:select=exact,p=0.5", 5, 2), ("topk:select=exact,p=0.5", 7, 4), ("sbc", 10, 1),
                                ("sbc:p=1", 9, 9)):
             self.assertEqual(Selector.of(codec).most(n), most)

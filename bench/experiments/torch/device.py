@@ -11,6 +11,7 @@ CODES = ("natural", "natural:bits=9", "int8", "qsgd", "qsgd:bits=4", "onebit")
 SPARSE = ("topk:p=0.05", "topk:p=0.01,select=exact", "sbc:p=0.01", "random-sparse:p=0.25",
           "topk:p=0.03,bits=2,block=4096+golomb")
 LOSSLESS = ("3lc", "3lc-golomb")
+PUSHES = 4  # that an owner adds
 MODELS = {"resnet50": (25_557_032, 161), "gpt2": (124_439_808, 148)}  # values, tensors
 
 
@@ -50,6 +51,8 @@ from threelc.torch.kernels.code_choice import WORDS, code_sweeps_for, coded  # n
 from threelc.torch.kernels.codes import Codes  # noqa: E402
 from threelc.torch.kernels.operations import bits_of  # noqa: E402
 from threelc.torch.kernels.quantizer import Quantizer  # noqa: E402
+from threelc.torch.kernels.sums import OPERATIONS as SUM_OPERATIONS  # noqa: E402
+from threelc.torch.kernels.sums import add_for  # noqa: E402
 from threelc.quartic import block_count  # noqa: E402
 
 
@@ -84,6 +87,25 @@ def sweep_rows(table: Table, codec: str) -> None:
                   lambda: sweeps.quantize(residual, gradient, quantizer.block, there, rest, quartic))
         table.row("decode", how, 0.2 + table.size,
                   lambda: sweeps.decode(quartic, there, quantizer.block, table.out))
+
+
+def sum_rows(table: Table) -> None:
+    """A row for the sums of an owner, of pushes that follow each other. They are float32, as is the table."""
+    n, rest, pieces, scales, frames, quantizer = table.values, table.residual, [], [], [], Quantizer.of("3lc")
+    assert quantizer is not None
+    for _ in range(PUSHES):
+        scale, quartic, rest = quantized(OPERATIONS, quantizer, rest, table.gradient)
+        pieces.append(quartic)
+        scales += scale
+        frames.append(threelc.compress_quartic(quartic.cpu(), scale, n, "3lc"))
+    wanted = torch.empty(n)
+    threelc.decompress_add_many(frames, wanted, from_zero=True)
+    pushes, there = torch.cat(pieces), torch.tensor(scales, device=table.device)
+    for how, add in table.ways("sums", add_for(table.device), SUM_OPERATIONS):
+        table.out.fill_(1)
+        add(pushes, there, 0, table.out)
+        require(torch.equal(bits_of(table.out.cpu()), bits_of(wanted)), f"{how}: sums of {PUSHES} pushes")
+        table.row(f"sums of {PUSHES} pushes", how, 4 + 0.2 * PUSHES, lambda: add(pushes, there, 0, table.out))
 
 
 def check_codes(sweeps: Any, name: str, codes: Codes, residual: Optional[torch.Tensor], gradient: torch.Tensor) -> None:
@@ -168,6 +190,8 @@ def main(o: Any) -> None:
             sparse_rows(table, codec)
         for codec in o.lossless:
             lossless_rows(table, codec)
+        if dtype == torch.float32:
+            sum_rows(table)
     for model in o.models:
         step_row(o, device, model, clock)
 
