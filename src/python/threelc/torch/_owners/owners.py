@@ -93,8 +93,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                       "second_moment": second_moment}
         self.max_norm = max_norm
         transport = Transport(process_group)
-        whole(backup, "backup", 0, transport.world - 1)
-        if backup:
+        if whole(backup, "backup", 0, transport.world - 1):
             transport.check_gloo(f"backup={backup}")
         servers = transport.world if servers is None else whole(servers, "servers", 1, transport.world)
         transport.agree({"codec": codec, "pull": pull, "servers": servers, "min_numel": min_numel, "seed": seed,
