@@ -200,7 +200,8 @@ class Arguments(RanksTest):
                 ("PushPull", {"servers": 1, "codec": "3lc", "pull": None, "groups": None, "max_norm": None,
                               "momentum_correction": None, "second_moment": None, "warmup_steps": 0, "scaler": None,
                               "buffers": "own", "backup": 0, "min_numel": 256, "compare_every": 1000, "seed": 0,
-                              "threads": None, "quantize": "auto", "process_group": None})):
+                              "threads": None, "quantize": "auto", "residual_dtype": torch.float32,
+                              "process_group": None})):
             found = {name: parameter.default for name, parameter in
                      inspect.signature(getattr(threelc.torch, way)).parameters.items()
                      if parameter.default is not inspect.Parameter.empty}

@@ -37,13 +37,15 @@ SIGNATURES = {
         "WeightSync.receive(self, message, *, strict=True)", "WeightSync.load_state_dict(self, state)",
         "register_fsdp(model, codec='3lc', mode='sharded', *, process_group=None, pull=None, min_numel=256, "
         "on_nonfinite='skip', momentum_correction=None, second_moment=None, compare_every=1000, seed=0, threads=None, "
-        "quantize='auto')",
+        "quantize='auto', residual_dtype=torch.float32)",
         "ShardedOptimizer(model, optimizer, *, codec='3lc', pull=None, groups=None, max_norm=None, "
         "momentum_correction=None, second_moment=None, warmup_steps=0, scaler=None, buffers='own', overlap=False, "
-        "bucket_mb=25.0, min_numel=256, compare_every=1000, seed=0, threads=None, quantize='auto', process_group=None)",
+        "bucket_mb=25.0, min_numel=256, compare_every=1000, seed=0, threads=None, quantize='auto', "
+        "residual_dtype=torch.float32, process_group=None)",
         "PushPull(model, optimizer, *, servers=1, codec='3lc', pull=None, groups=None, max_norm=None, "
         "momentum_correction=None, second_moment=None, warmup_steps=0, scaler=None, buffers='own', backup=0, "
-        "min_numel=256, compare_every=1000, seed=0, threads=None, quantize='auto', process_group=None)",
+        "min_numel=256, compare_every=1000, seed=0, threads=None, quantize='auto', residual_dtype=torch.float32, "
+        "process_group=None)",
         "ShardedOptimizer.step(self, weight=1.0, **scaling)", "ShardedOptimizer.zero_grad(self, set_to_none=True)",
         "ShardedOptimizer.load_state_dict(self, states, lost=False)")}
 

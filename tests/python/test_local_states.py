@@ -23,7 +23,7 @@ class Arguments(RanksTest):
                  "pull": None, "mode": "gather", "warmup_rounds": 0, "participants": None, "error_reset": 1.0,
                  "residual_decay": 1.0, "mask_momentum": False, "average_buffers": True, "min_numel": 256,
                  "on_nonfinite": "raise", "compare_every": 10, "seed": 0, "threads": None, "quantize": "host",
-                 "process_group": None}
+                 "residual_dtype": torch.float32, "process_group": None}
         found = {name: parameter.default for name, parameter in
                  inspect.signature(threelc.torch.LocalSteps).parameters.items()
                  if parameter.default is not inspect.Parameter.empty}
