@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from ...quartic import block_count
-from .ternary import launch
+from .ternary import bytes_of, launch
 
 TILE = 1024  # bytes of a program: five values each
 
@@ -24,15 +24,9 @@ def _plus(total, digit, scale):
 
 @triton.jit(do_not_specialize=["count", "n", "block"])
 def _add(quartic, scales, out, count, n, block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """A program takes COLUMNS bytes of each of ROWS blocks, of each of count pieces."""
-    program = tl.program_id(0).to(tl.int64)
+    """A program takes bytes_of() each of count pieces."""
+    whole, row, column, values, length = bytes_of(n, block, ROWS, COLUMNS)
     block = block.to(tl.int64)
-    whole = (block + 4) // 5  # bytes of a block
-    tiles = (whole + COLUMNS - 1) // COLUMNS
-    row = program // tiles * ROWS + tl.arange(0, ROWS)[:, None]
-    column = program % tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    values = tl.minimum(n - row * block, block)  # the last block is shorter, and after it there are none
-    length = (values + 4) // 5
     there = column < length
     blocks = (n + block - 1) // block
     size = (blocks - 1) * whole + (n - (blocks - 1) * block + 4) // 5  # bytes of a piece

@@ -73,17 +73,24 @@ def _maxima(residual, gradient, found, n, block, ROWS: tl.constexpr, COLUMNS: tl
     tl.atomic_max(found + rows, largest, mask=rows * block < n, sem="relaxed")
 
 
-@triton.jit(do_not_specialize=["residual", "gradient", "scales", "rest", "quartic", "n", "block"])
-def _quantize(residual, gradient, scales, rest, quartic, n, block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """A program makes COLUMNS bytes of each of ROWS blocks."""
-    program = tl.program_id(0)
+@triton.jit
+def bytes_of(n, block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A program has COLUMNS bytes of each of ROWS blocks: how many bytes a whole block has; the blocks and the columns;
+    how many values and bytes each block has. The last one is shorter, and after it there are none."""
+    program = tl.program_id(0).to(tl.int64)
     block = block.to(tl.int64)
-    whole = (block + 4) // 5  # bytes of a block
+    whole = (block + 4) // 5
     tiles = (whole + COLUMNS - 1) // COLUMNS
     row = program // tiles * ROWS + tl.arange(0, ROWS)[:, None]
     column = program % tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    values = tl.minimum(n - row * block, block)  # the last block is shorter, and after it there are none
-    length = (values + 4) // 5
+    values = tl.minimum(n - row * block, block)
+    return whole, row, column, values, (values + 4) // 5
+
+
+@triton.jit(do_not_specialize=["residual", "gradient", "scales", "rest", "quartic", "n", "block"])
+def _quantize(residual, gradient, scales, rest, quartic, n, block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A program makes bytes_of()."""
+    whole, row, column, values, length = bytes_of(n, block, ROWS, COLUMNS)
     scale = tl.load(scales + row, mask=values > 0, other=0)
     threshold = scale * 0.5
     byte = tl.zeros([ROWS, COLUMNS], tl.int32)
@@ -102,15 +109,8 @@ def _quantize(residual, gradient, scales, rest, quartic, n, block, ROWS: tl.cons
 
 @triton.jit(do_not_specialize=["quartic", "scales", "out", "n", "block"])
 def _decode(quartic, scales, out, n, block, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """A program takes COLUMNS bytes of each of ROWS blocks. Scales and values are bits."""
-    program = tl.program_id(0).to(tl.int64)
-    block = block.to(tl.int64)
-    whole = (block + 4) // 5
-    tiles = (whole + COLUMNS - 1) // COLUMNS
-    row = program // tiles * ROWS + tl.arange(0, ROWS)[:, None]
-    column = program % tiles * COLUMNS + tl.arange(0, COLUMNS)[None, :]
-    values = tl.minimum(n - row * block, block)
-    length = (values + 4) // 5
+    """A program takes bytes_of(). Scales and values are bits."""
+    whole, row, column, values, length = bytes_of(n, block, ROWS, COLUMNS)
     scale = tl.load(scales + row, mask=values > 0, other=0)
     negative = scale ^ (-1 << (scale.dtype.primitive_bitwidth - 1))
     byte = tl.load(quartic + row * whole + column, mask=column < length, other=0).to(tl.int32)
