@@ -21,7 +21,7 @@ from ...quartic import block_count, quartic_bytes
 from ..kernels.codes import Words
 from ..kernels.quantizer import Quantizer
 from ..kernels.sums import add_for
-from ..kernels.ways import way_of
+from ..kernels.ways import scalars_of, way_of
 from .crossing import Quartic, on_device, symbols_on_device, way_of_symbols
 from .norms import Norms, Taken, values_at
 from .residuals import Residuals
@@ -84,12 +84,7 @@ class Answers(Residuals):
             return None
         ns = list(self._sizes.values())
         way = way_of(self._quantizer, self._device, torch.float32, self._residual_dtype)
-        counts = [way.measured(n) for n in ns]
-        found = torch.zeros(sum(counts), dtype=way.measured_dtype, device=self._device)
-        for residual, mean, piece in zip(self.residuals.values(), means, found.split(counts)):
-            way.measure(residual, mean, piece)
-        numbers = iter(found.tolist())
-        scalars = [way.scalars(list(islice(numbers, count)), n) for count, n in zip(counts, ns)]
+        scalars = scalars_of(way, list(zip(self.residuals.values(), means)), self._device)
         if not all(map(math.isfinite, chain(*scalars))):
             return None
         step, places = self._allreduce.step, self.norms.places(self._allreduce.step)

@@ -9,7 +9,7 @@ positions and values do. Answers go back as such bytes, too, and are decoded the
 from __future__ import annotations
 
 import math
-from itertools import chain, islice
+from itertools import chain
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
@@ -25,8 +25,8 @@ from ..kernels.code_choice import code_sweeps_for
 from ..kernels.codes import Codes, Words
 from ..kernels.quantizer import Quantizer
 from ..kernels.selector import Selector
-from ..kernels.ways import way_of
-from .crossing import Quartic, payloads_on_device, way_of_symbols
+from ..kernels.ways import scalars_of, way_of
+from .crossing import Quartic, on_device, payloads_on_device, way_of_symbols
 from .norms import Norms, Taken, values_at
 from .residuals import Residuals
 
@@ -61,20 +61,13 @@ class PushedFrames:
         way = way_of(self._quantizer, self._device, gradients[0].dtype, self._residual_dtype)
         ours = self._quantized
         values = [(_part_of(self.residuals, part), _gradient_of(gradients, part)) for part in ours]
-        counts = [way.measured(n) for _, _, n in ours]
-        found = torch.zeros(sum(counts), dtype=way.measured_dtype, device=self._device)
-        for tensors, piece in zip(values, found.split(counts)):
-            way.measure(*tensors, piece)
-        numbers = iter(found.tolist())
-        scalars = [way.scalars(list(islice(numbers, count)), n) for count, (_, _, n) in zip(counts, ours)]
+        scalars = scalars_of(way, values, self._device)
         if not all(map(math.isfinite, chain(*scalars))):
             return self._push_nothing(gradients, ours, scalars, *weight)
         rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
         sizes = [way.size(n) for _, _, n in ours]
         made = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
-        on_device = torch.tensor(list(chain(*scalars)), dtype=torch.float32, device=self._device)
-        for part, tensors, scalar, piece in zip(ours, values, on_device.split(list(map(len, scalars))),
-                                                made.split(sizes)):
+        for part, tensors, scalar, piece in zip(ours, values, on_device(scalars, self._device), made.split(sizes)):
             way.encode(*tensors, scalar, Words(self._seeds[part], self._pushing.step), _part_of(rest, part), piece)
         taken = self._taken(gradients, rest)  # before the host waits for what the frames are made of
         frames = way.frames(made, scalars, [n for _, _, n in ours], self._pushing.config.dtype)
@@ -194,9 +187,8 @@ class OnDevice(PushedFrames, Residuals):
     def _decode_quartic(self, answers: Sequence[_Answer], scales: Sequence[Sequence[float]],
                         quartic: torch.Tensor) -> None:
         """quartic: the bytes of all."""
-        there = torch.tensor(list(chain(*scales)), dtype=torch.float32, device=self._device)
         sizes = [quartic_bytes(len(target), block) for _, target, block in answers]
-        for (_, target, block), piece, scale in zip(answers, quartic.split(sizes), there.split(list(map(len, scales)))):
+        for (_, target, block), piece, scale in zip(answers, quartic.split(sizes), on_device(scales, self._device)):
             sweeps_for(self._device, target.dtype, self._residual_dtype).decode(piece, scale, block, target)
 
     def _decode_codes(self, answers: Sequence[Tuple[Any, torch.Tensor, Codes]]) -> None:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from functools import lru_cache, partial
-from typing import Any, Callable, List, Optional, Sequence, Union
+from itertools import islice
+from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 import torch
 
@@ -102,6 +103,17 @@ def quantizer_for(codec: str, device: torch.device) -> Union[Quantizer, Codes, S
     if codes is not None and codes.measured_dtype == torch.float64 and device.type == "mps":
         return None
     return Quantizer.of(codec) or codes or Selector.of(codec)
+
+
+def scalars_of(way: Union[TernaryWay, CodesWay], values: Sequence[Tuple[Optional[torch.Tensor], torch.Tensor]],
+               device: torch.device) -> List[Sequence[float]]:
+    """The scalars of residuals and gradients. The host waits once."""
+    counts = [way.measured(len(gradient)) for _, gradient in values]
+    found = torch.zeros(sum(counts), dtype=way.measured_dtype, device=device)
+    for tensors, piece in zip(values, found.split(counts)):
+        way.measure(*tensors, piece)
+    numbers = iter(found.tolist())
+    return [way.scalars(list(islice(numbers, count)), len(gradient)) for count, (_, gradient) in zip(counts, values)]
 
 
 @lru_cache(maxsize=None)
