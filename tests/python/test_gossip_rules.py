@@ -6,6 +6,7 @@ import math
 import unittest
 import warnings
 from types import SimpleNamespace
+from unittest.mock import patch
 
 import threelc
 import threelc.torch
@@ -321,6 +322,18 @@ class States(RanksTest):
                 optimizer.load_state_dict([{**state, "world": 3} for state in states])
             return before == str(optimizer.state_dict())
         self.assertEqual(self.on(2, load), [True] * 2)
+
+    def test_new_layer(self):
+        """It keeps its values, and a warning says so."""
+        models, states = self.trained(2, 1)
+        grown = [Layers(40, 3, 5) for _ in range(2)]
+        with patch("warnings.warn") as warn:
+            self.on(2, lambda rank: gossip(grown[rank]).load_state_dict(states[rank]))
+            self.on(2, lambda rank: gossip(Layers(40, 3)).load_state_dict(states[rank]))
+        self.assertEqual([model.values() for model in grown], [[*model.values(), [0.0] * 5] for model in models])
+        self.assertEqual([str(call.args[0]) for call in warn.call_args_list], [
+            'threelc: entries of the states without a place here: 0; tensors in no state: 1, first "layers.2.weight". '
+            "These parameters keep their values"] * 2)
 
     def test_states_of_two_runs(self):
         """All ranks hear of it before the next step, and can load others."""

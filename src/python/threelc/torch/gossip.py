@@ -2,6 +2,7 @@
 """Decentralised training: DCD-PSGD and ECD-PSGD (Tang et al., 2018). Ranks exchange changes with neighbours only."""
 from __future__ import annotations
 
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any, Dict, List, Mapping, Optional, Sequence, Union
 
@@ -210,7 +211,8 @@ class Gossip(InPlaceOfOptimizer):
     @signals_wait
     def load_state_dict(self, states: Union[Dict[str, Any], Sequence[Dict[str, Any]]]) -> None:
         """Goes on from the state_dict() of this rank, with the same bits. On another number of ranks give each the
-        states of all: all go on from the mean of their models. An exception changes nothing."""
+        states of all: all go on from the mean of their models. Parameters that no state has keep their values, and a
+        RuntimeWarning names the first. An exception changes nothing."""
         found: List[Dict[str, Any]] = states_for(states, _STATE, self._transport, None)
         check_made(_STATE, found, self._made, map(size_of, self._parameters.values()))
         try:
@@ -220,6 +222,10 @@ class Gossip(InPlaceOfOptimizer):
                 raise
             raise ValueError("the state is of a model with parameters that are not trained here: "
                              + error.outcome.sentence) from error
+        outcome = self._node.outcome()
+        if outcome.missing:
+            warnings.warn(f"threelc: {outcome.sentence}. These parameters keep their values", RuntimeWarning,
+                          stacklevel=3)
         self._greeted = False
         self._steps, self._stayed = found[0]["steps"], found[0]["stayed"] if len(found) == 1 else 0
         self._load_traffic(found)
