@@ -84,7 +84,7 @@ static const char *answers_of(const way_options *o)
 
     if (!pull || o->kind.kind->has_graph || o->kind.kind == &layout_gather)
         return NULL;
-    return strcmp(pull, PULL_SAME) ? pull : o->codec;
+    return strcmp(pull, PULL_SAME) != 0 ? pull : o->codec;
 }
 
 static bool is_server(const codec_way *w)

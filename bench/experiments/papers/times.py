@@ -29,6 +29,8 @@ from records import Record, Row  # noqa: E402
 from times_plan import KEY, Design, Times, TimesPlan, Unit, megabits, milliseconds, units_of  # noqa: E402
 
 RING = "--mca coll_tuned_use_dynamic_rules 1 --mca coll_tuned_allreduce_algorithm 4"
+# before a longer message MPI asks, and the answer waits behind data: frames go at once, as floats do in pieces
+AT_ONCE = f"--mca btl_tcp_eager_limit {1 << 22} --mca btl_tcp_max_send_size {1 << 22}"
 SMALL_BUFFERS = 200  # Mbit/s, up to which links want those of shaped-links.conf; with latency none does
 LOOK = 0.2  # seconds
 
@@ -73,8 +75,9 @@ def command(unit: Unit, pull: str, designs: List[Design], program: Path) -> str:
     """A line for bench/network/run."""
     item, link = unit.item, unit.link
     small = megabits(link.rate) <= SMALL_BUFFERS and not milliseconds(link.latency)
-    words = ["mpirun", *(["--tune", "bench/mpi/shaped-links.conf"] if small else RING.split()), "-np", str(item.ranks),
-             str(program), "--traces", "bench/data", "--shapes", f"bench/shapes/{item.shapes}.txt", "--pull", pull,
+    words = ["mpirun", *(["--tune", "bench/mpi/shaped-links.conf"] if small else RING.split()), *AT_ONCE.split(),
+             "-np", str(item.ranks), str(program), "--traces", "bench/data",
+             "--shapes", f"bench/shapes/{item.shapes}.txt", "--pull", pull,
              "--kind", ",".join(dict.fromkeys(one.kind for one in designs if one.codec))]
     for codec in dict.fromkeys(one.codec for one in designs if one.codec):
         words += ["--codec", codec]
