@@ -54,6 +54,10 @@ static const option_entry entries[] = {
     {'c', "codec", "CODEC",
      "a codec; repeat it for more (default: 3lc, 3lc-golomb, sbc,\nnatural; with gossip alone natural)",
      OPTION_BY(add_codec)},
+    {0, "pull", "CODEC",
+     "of answers; same: the codec of the pushes; goes with --no-predict\n"
+     "(default: one that keeps up with the codec of the pushes)",
+     OPTION_AT(TEXT, pull)},
     ENTRY_LIST,
     {0, "kind", "LIST",
      "all-reduce (all-reduce:8: with 8 owners), owners (owners:8),\n"
@@ -139,6 +143,8 @@ static bool set_link(mpi_options *o, char *why)
 
 static bool check(const mpi_options *o, char *why)
 {
+    static const char *const pulls[] = {PULL_SAME, NULL};
+
     if (!o->shapes)
         return explain(why, "name a list of tensors with --shapes, as bench/shapes/resnet110.txt (--help tells more)");
     if (o->source.cold && !o->traces)
@@ -147,6 +153,10 @@ static bool check(const mpi_options *o, char *why)
         return explain(why, "--%s goes with --compute", o->even ? "even" : "offload");
     if (!tlc_isa_supported(o->isa))
         return explain(why, "--isa %s: this machine or build does not support it", tlc_isa_name(o->isa));
+    if (o->pull && !o->no_predict)
+        return explain(why, "--pull goes with --no-predict: tlc-sim has other answers");
+    if (o->pull && strcmp(o->pull, PULL_SAME) != 0 && !codec_check("--pull", o->pull, pulls, why))
+        return false;
     if (o->apart && !sim_choice_has_servers(&o->choice))
         return explain(why, "--apart goes with --kind server");
     return sim_choice_check(&o->choice, NULL, why);

@@ -13,12 +13,15 @@
 #include "../sim/link_model.h"
 #include "../sim/sim_kind.h"
 
+#define PULL_SAME "same"
+
 enum { HANDLE_PER_TENSOR = 0 };
 
 typedef struct mpi_options {
     command command;
     const char *shapes; /* the list of tensors (shapes.h) */
     sim_choice choice;
+    const char *pull;  /* codec of answers; NULL: one that keeps up with that of the pushes; PULL_SAME: that one */
     size_list handles; /* how many share the model; HANDLE_PER_TENSOR */
     bool apart;        /* the last ranks are servers only */
     bool even;         /* each tensor takes as long to compute */

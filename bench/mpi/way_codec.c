@@ -77,6 +77,16 @@ static bool has_optimizers(const way_options *o)
     return o->kind.kind == &layout_owners;
 }
 
+/* The codec of answers. NULL: the library's choice, or there are none. */
+static const char *answers_of(const way_options *o)
+{
+    const char *pull = o->all->pull;
+
+    if (!pull || o->kind.kind->has_graph || o->kind.kind == &layout_gather)
+        return NULL;
+    return strcmp(pull, PULL_SAME) != 0 ? pull : o->codec;
+}
+
 static bool is_server(const codec_way *w)
 {
     return ranks_me() >= ranks_count() - w->o->servers;
@@ -163,6 +173,7 @@ static tlc_exchange_config configure(const codec_way *w)
     cfg.owners = (uint32_t)o->kind.owners;
     cfg.gather = o->kind.kind == &layout_gather;
     cfg.push = o->codec;
+    cfg.pull = answers_of(o);
     cfg.isa = o->all->isa;
     cfg.seed = o->all->source.seed;
     return cfg;
@@ -435,9 +446,13 @@ static way_cost cost(const void *way)
 /* Raw means are sums of floats. Owners with optimizers answer with something else. */
 static double error(const way_options *o, double *least)
 {
+    const char *answers = answers_of(o);
+
     *least = 0;
-    return codec_is_raw(o->codec) && !o->kind.kind->has_graph && !has_optimizers(o) ? ((double)o->workers + 2) * 0x1p-24
-                                                                                    : 0;
+    return codec_is_raw(o->codec) && (!answers || codec_is_raw(answers)) && !o->kind.kind->has_graph &&
+                   !has_optimizers(o)
+               ? ((double)o->workers + 2) * 0x1p-24
+               : 0;
 }
 
 const way_method way_of_codec = {.open = open_way,

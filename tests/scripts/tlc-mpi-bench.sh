@@ -35,6 +35,8 @@ refuses '--kind server:2: there are only 1 ranks' "${lenet[@]}" --kind server:2
 refuses '--kind server:1 --apart: of 1 ranks none is left*' "${lenet[@]}" --kind server --apart
 TLC_NETWORK_RATE=10 TLC_NETWORK_LATENCY=0ms refuses 'TLC_NETWORK_RATE 10: it is *' "${lenet[@]}"
 refuses '--kind serve: it is *; did you mean server[?]' "${lenet[@]}" --kind serve
+refuses '--pull goes with --no-predict: *' "${lenet[@]}" --pull same
+refuses '--pull sam: *; did you mean same[?]' "${lenet[@]}" --no-predict --pull sam
 refuses '--handles layer: it is *, or layers; did you mean layers[?]' "${lenet[@]}" --handles layer
 
 # ---- bytes, times and predictions
@@ -60,7 +62,7 @@ compared = set()
 assert [row['kind'] for row in rows[:3]] == ['floats', 'halves', 'push-pull:1' if apart else 'push-pull']
 for row in rows:
     number = {key: float(row[key] or 'nan') for key in row if key not in ('kind', 'codec', 'model', 'run', 'link',
-                                                                         'handles', 'version')}
+                                                                         'pull', 'handles', 'version')}
     workers = number['workers']
     assert number['step_s'] >= number['step_best_s'] > 0 and number['speedup'] > 0, row
     assert math.isclose(number['cap'], 431080 / 80), row
@@ -94,6 +96,22 @@ python3 check.py || bad "4 ranks: other bytes or columns"
 expects 2 server
 ranks 3 "${lenet[@]}" "${codecs[@]}" --kind server --apart --format csv --compute 4 --handles 1,layers
 python3 check.py apart || bad "2 workers and a server: other bytes or columns"
+
+# ---- answers: of two ranks each sends half of the values to the owner of the other part, and its own part back
+
+# answers PULL -c CODEC -c CODEC SHARE SHARE: what is sent with each codec, of what floats send
+answers() {
+  ranks 2 "${lenet[@]}" --kind all-reduce --no-predict --format csv --pull "$1" "${@:2:2}" "${@:4:2}"
+  count=$((count + 1))
+  python3 - "${@:6}" <<'PYTHON' || bad "--pull $1: other bytes"
+import csv, sys
+floats, _, _, *rows = csv.DictReader(open('out', newline=''))
+for row, share in zip(rows, sys.argv[1:], strict=True):
+    assert abs(float(row['sent_mean']) / float(floats['sent_mean']) / float(share) - 1) < 0.05, (row, share)
+PYTHON
+}
+answers natural -c raw -c natural 0.625 0.25
+answers same -c raw -c onebit 1 0.03125
 
 # ---- formats, and few ranks
 

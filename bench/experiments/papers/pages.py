@@ -3,7 +3,7 @@
 import re
 import sys
 from pathlib import Path
-from typing import Any, Dict, Iterable, List, Optional
+from typing import Any, Dict, Iterable, List, Mapping, Optional
 
 from intervals import Mean, difference, mean, verdict
 from plan import Design, Item, Plan, Run, read_toml
@@ -224,15 +224,16 @@ def wrapped(text: str, width: int = 120) -> List[str]:
     return lines
 
 
-def write(paper: str, plan: Plan, record: Record, claims: Claims, size: int, out: Path) -> Path:
-    """The page of a paper: what is between its marks anew, the rest as it was."""
+def write(paper: str, plan: Plan, record: Record, claims: Claims, size: int, out: Path,
+          more: Mapping[str, List[str]]) -> Path:
+    """The page of a paper: what is between its marks anew, the rest as it was. more: sections by their marks."""
     path = out / f"{paper}.md"
     text = path.read_text() if path.exists() else INTRO.format(head=HEADS.get(paper, paper), paper=paper)
     picture = f"{paper}.png"
-    for item in plan.of([paper]):
-        made = "\n".join(section(item, record, claims, size))
-        begin, end = f"<!-- begin {item.key} -->", f"<!-- end {item.key} -->"
-        block = f"{begin}\n{made}\n{end}"
+    sections = {item.key: section(item, record, claims, size) for item in plan.of([paper])}
+    for key, made in {**sections, **more}.items():
+        begin, end = f"<!-- begin {key} -->", f"<!-- end {key} -->"
+        block = "\n".join([begin, *made, end])
         if begin in text:
             text = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda found: block, text, flags=re.DOTALL)
         else:

@@ -38,6 +38,7 @@ def options() -> Parser:
     parser.add_argument("--work", type=Path, default=ROOT / "build-release" / "papers", metavar="FOLDER",
                         help="with checkpoints (default: build-release/papers)")
     parser.add_argument("--plan-file", type=Path, default=HERE / "plan.toml", metavar="FILE")
+    parser.add_argument("--times-file", type=Path, default=HERE / "times.toml", metavar="FILE")
     parser.add_argument("--claims-file", type=Path, default=HERE / "claims.toml", metavar="FILE")
     return parser
 
@@ -52,6 +53,8 @@ from clock import Clock  # noqa: E402
 from plan import Plan, Run, with_bits, worth  # noqa: E402
 from records import Record, data_name  # noqa: E402
 from sitting import Sitting  # noqa: E402
+from times_pages import TimesTables  # noqa: E402
+from times_plan import Times, TimesPlan  # noqa: E402
 
 
 def ordered(runs: List[Run], says: Dict[Run, float], clock: Clock) -> List[Run]:
@@ -71,11 +74,11 @@ def show(runs: List[Run], plan: Plan, size: int, clock: Clock, jobs: int) -> Non
     print(f"{len(runs)} runs remain, about {hours:.1f} h with {jobs} at a time")
 
 
-def write_pages(papers: List[str], plan: Plan, record: Record, o: Any) -> None:
-    claims = pages.Claims(o.claims_file, plan)
+def write_pages(papers: List[str], plan: Plan, record: Record, times: Times, o: Any) -> None:
+    claims, tables = pages.Claims(o.claims_file, plan), TimesTables(plan, record, times, o.claims_file)
     for paper in papers:
-        picture.draw(paper, plan, record, claims, o.out)
-        print(pages.write(paper, plan, record, claims, o.size, o.out))
+        picture.draw(paper, plan, record, claims, o.out, tables.panels(paper))
+        print(pages.write(paper, plan, record, claims, o.size, o.out, tables.sections(paper)))
 
 
 def main(o: Any, parser: Parser) -> int:
@@ -91,7 +94,7 @@ def main(o: Any, parser: Parser) -> int:
     record = Record(o.out)
     record.refuse_mix(plan)
     if o.tables:
-        write_pages(papers, plan, record, o)
+        write_pages(papers, plan, record, Times(o.out, TimesPlan(o.times_file)), o)
         return 0
     if o.data is None or not o.data.is_dir():
         parser.error("--data: a folder with cifar10, mnist and text is needed" if o.data is None else
@@ -121,7 +124,7 @@ def main(o: Any, parser: Parser) -> int:
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: sys.exit("papers: stopped; the same command goes on"))
     well = sitting.go(runs, o.hours)
-    write_pages(papers, plan, record, o)
+    write_pages(papers, plan, record, Times(o.out, TimesPlan(o.times_file)), o)
     return 0 if well else 1
 
 

@@ -157,11 +157,12 @@ def panels(plot: Any, results: Results, claims: Claims) -> List[Panel]:
     return [one for one in [*made, bits(plot, results) if item.bits else None] if one]
 
 
-def draw(paper: str, plan: Plan, record: Record, claims: Claims, out: Path) -> bool:
-    """Whether there is something to draw, and matplotlib."""
+def draw(paper: str, plan: Plan, record: Record, claims: Claims, out: Path,
+         more: Callable[[Any], List[Panel]]) -> bool:
+    """Whether there is something to draw, and matplotlib. more: panels below the others, drawn with a plot."""
     plot = plot_module()
     items = [results for results in (most(item, record) for item in plan.of([paper])) if results]
-    found = [panel for results in items for panel in panels(plot, results, claims)]
+    found = [panel for results in items for panel in panels(plot, results, claims)] + more(plot)
     if not found:
         return False
     try:
@@ -175,8 +176,9 @@ def draw(paper: str, plan: Plan, record: Record, claims: Claims, out: Path) -> b
     height = 0.5 + sum(ABOVE + panel.height + BELOW for panel in found)
     figure = pyplot.figure(figsize=(plot.WIDTH, height), constrained_layout=False)
     names = list(dict.fromkeys(f"{one.data}, {one.size} x {one.size}" if one.size else one.data for one in items))
-    figure.text(0.1 / plot.WIDTH, 1 - 0.3 / height, f"{HEADS.get(paper, paper)}: means and 95% intervals over seeds "
-                f"here ({'; '.join(names)}), and the paper's figures", fontsize=11)
+    what = f"means and 95% intervals over seeds here ({'; '.join(names)})" if names else "steps on shaped links"
+    figure.text(0.1 / plot.WIDTH, 1 - 0.3 / height, f"{HEADS.get(paper, paper)}: {what}, and the paper's figures",
+                fontsize=11)
     top = height - 0.5
     for panel in found:
         top -= ABOVE + panel.height

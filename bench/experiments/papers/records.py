@@ -143,5 +143,6 @@ def commit() -> str:
     if found.returncode:
         return ""
     changed = subprocess.run([*git, "status", "--porcelain", "--untracked-files=no", "--", "src", "include",
-                              "bench/experiments"], capture_output=True, text=True).stdout
+                              "bench/experiments", "bench/mpi", "bench/network", "bench/lib"],
+                             capture_output=True, text=True).stdout
     return found.stdout.strip() + ("+" if changed else "")
