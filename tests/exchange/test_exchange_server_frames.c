@@ -318,10 +318,14 @@ TEST(refusals)
     REFUSED(&o, tlc_server_answer_frames(s, delta, frames, &message), TLC_ERR_PARAM, "its entry of delta is NULL");
     for (size_t p = 0; p < o.parts; p++)
         ours = o.ctx[p] ? p : ours;
+    frames[ours].data = o.frame[ours];
+    require_status(tlc_compress(o.ctx[ours], o.mean[ours], o.frame[ours], tlc_bound(o.ctx[ours]), &frames[ours].len),
+                   TLC_OK);
+    REFUSED(&o, tlc_server_answer_frames(s, delta, frames, &message), TLC_ERR_PARAM, "its entry of delta is NULL");
     frames[ours] = (tlc_message){(const uint8_t *)"none", 4};
     REFUSED(&o, tlc_server_answer_frames(s, NULL, frames, &message), TLC_ERR_PARAM, "whole frame ... 3lc:s=1.25");
     require(!message.data && tlc_server_step(s) == 1);
-    require_status(reduce(&host), TLC_OK); /* deltas may take the place of frames */
+    require_status(reduce(&host), TLC_OK); /* deltas may take the place of frames, which are forgotten */
     answer(&host, TLC_OK, TENSORS);
     for (size_t p = 0; p < o.parts; p++)
         delta[p] = host.delta[p];

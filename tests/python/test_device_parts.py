@@ -19,6 +19,7 @@ from threelc.torch._device.crossing import crossed
 from threelc.torch._device.means import are_finite
 from threelc.torch._device.norms import with_norms
 from threelc.torch._owners.buckets import Bucket
+from threelc.torch._owners.places import optimizer_state
 from threelc.torch._owners.server import ServerOfParts
 
 CPU = torch.device("cpu")
@@ -177,6 +178,28 @@ class Places(unittest.TestCase):
         self.assertEqual(list(crossed([], torch.device("meta"))), [])
         found = crossed(tensors, torch.device("meta"))
         self.assertEqual([(len(one), one.device.type) for one in found], [(3, "meta"), (0, "meta"), (2, "meta")])
+
+    def test_saved_state(self):
+        """What an optimizer keeps comes to the CPU, and is a copy."""
+        part, came = torch.nn.Parameter(torch.ones(3)), []
+        optimizer = sgd([part])
+        part.grad = torch.ones(3)
+        optimizer.step()
+        kept = optimizer.state[part]
+        kept["more"] = [torch.tensor(1.0), (torch.tensor(2.0), {"deep": torch.tensor(3.0), "word": "word"})]
+
+        def to(tensor, *where, **how):
+            came.append((where, how))
+            return tensor.clone()
+
+        with mock.patch.object(torch.Tensor, "to", to):
+            saved, = optimizer_state(optimizer, [part])["parts"]
+        self.assertEqual(came, 4 * [(("cpu",), {"copy": True})])
+        self.assertEqual(str(saved), str(kept))
+        kept["momentum_buffer"].zero_()
+        kept["more"][1][1]["word"] = "other"
+        self.assertEqual(saved["momentum_buffer"].tolist(), [1.0] * 3)
+        self.assertEqual(saved["more"][1][1]["word"], "word")
 
     def test_finite(self):
         for bad, wanted in ((1.0, True), (-HUGE, True), (math.inf, False), (-math.inf, False), (math.nan, False)):
