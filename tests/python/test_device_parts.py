@@ -98,8 +98,8 @@ class Servers(unittest.TestCase):
 
     def train(self, on_device, summed, steps):
         """What is sent, and what is left. In step 2 a worker pushes with blocks, in step 3 sums are infinite (summed:
-        in place of means), in step 4 a change is not finite, in step 6 a change and what step 5 has left together, and
-        in step 7 a push has a bad frame."""
+        in place of means), in step 4 a change of the small tensor is not finite and in step 8 one of the large tensor,
+        in step 6 a change and what step 5 has left together, and in step 7 a push has a bad frame."""
         config = exchange.Config(workers=2, servers=1, push="3lc:s=1.5", min_n=10, pull="3lc-golomb",
                                  reserve="ternary:block=100+quartic", sum=summed)
         tensors = [exchange.Tensor(name, n) for name, n in SIZES.items()]
@@ -124,9 +124,9 @@ class Servers(unittest.TestCase):
                 means = one.reduce()
                 found.append([mean.tolist() for mean in means])
                 changes = [-0.5 * mean for mean in means]
-                large = next(i for i, part in enumerate(one.parts) if part.tensor == 0)
-                if step == 4:
-                    changes[large][9] = math.nan
+                large, small = [[part.tensor for part in one.parts].index(i) for i in (0, 1)]
+                if step in (4, 8):
+                    changes[small if step == 4 else large][3] = math.nan
                 if step in (5, 6):
                     changes[large][:9] = torch.tensor([HUGE] + [HUGE * (0.4 if step == 5 else 0.8)] * 8)
                 answer = bytes(one.answer(changes))
@@ -146,7 +146,7 @@ class Servers(unittest.TestCase):
         return found
 
     def test_as_on_the_host(self):
-        for summed, steps, counts in ((False, 8, (6, 6)), (True, 3, (1, 2))):
+        for summed, steps, counts in ((False, 9, (7, 7)), (True, 3, (1, 2))):
             with answers() as made, rests() as reduced:
                 there = self.train(True, summed, steps)
                 self.assertEqual((reduced.call_count, made.call_count), counts)

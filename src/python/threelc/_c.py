@@ -411,7 +411,7 @@ FUNCTIONS: Dict[str, Tuple[Any, ...]] = {  # name: result, arguments
     "tlc_server_ready": (c_int, _object),
     "tlc_server_reduce": (_status, _object),
     "tlc_server_owned_frames": (_status, _object, _message, c_void_p),
-    "tlc_server_reduce_rest": (_status, _object, c_char_p),
+    "tlc_server_reduce_rest": (_status, _object, POINTER(c_ubyte)),
     "tlc_server_answer": (_status, _object, _lists, _message),
     "tlc_server_answer_frames": (_status, _object, _lists, _message, _message),
     "tlc_server_taken": (_status, _object, c_uint32, POINTER(c_uint64)),

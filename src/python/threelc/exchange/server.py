@@ -2,7 +2,7 @@
 """A parameter server (3LC, section 2 and Figure 2)."""
 from __future__ import annotations
 
-from ctypes import byref, c_uint64, sizeof
+from ctypes import byref, c_ubyte, c_uint64, sizeof
 from dataclasses import dataclass
 from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
@@ -85,12 +85,12 @@ class Server(FeedbackObject):
     def reduce_rest(self, elsewhere: Iterable[int]) -> None:
         """reduce() after owned_frames(), without some of parts(). elsewhere: their indices; their means are the
         caller's. One that shares a frame with others is averaged as always."""
-        flags = bytearray(len(self._part_sizes))
+        flags = (c_ubyte * len(self._part_sizes))()
         for i in elsewhere:
             flags[i] = 1
         with self._lock:
             use_again(self._taken())
-            self._call("reduce_rest", bytes(flags))
+            self._call("reduce_rest", flags)
 
     def parts(self) -> List[Part]:
         """The parts that this server owns, with the means of the last reduce."""

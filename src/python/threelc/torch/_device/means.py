@@ -44,7 +44,7 @@ def means_of(came: Sequence[Sequence[Tuple[Any, float]]], sizes: Sequence[int],
 
 def are_finite(tensors: Sequence[torch.Tensor]) -> bool:
     """Of at least one value each. The host waits once."""
-    ends = [end for tensor in tensors for end in torch.aminmax(tensor)]  # NaN if there is one
+    ends = [end for tensor in tensors for end in (tensor.amin(), tensor.amax())]  # NaN if there is one
     return not ends or bool(torch.stack(ends).isfinite().all())
 
 
