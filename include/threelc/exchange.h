@@ -360,6 +360,17 @@ TLC_API tlc_status tlc_server_part(const tlc_server *s, size_t i, tlc_part *part
  * TLC_ERR_ORDER: the step was not reduced yet. */
 TLC_API tlc_status tlc_server_answer(tlc_server *s, const float *const *delta, tlc_message *to_all);
 
+/* For servers that average and compress elsewhere; tlc_allreduce_owned_frames and _reduce_frames say what is what.
+ * owned_frames: of the pushes that came. TLC_ERR_STEP: a frame is at fault; tlc_server_reduce does without its push.
+ * reduce_rest: tlc_server_reduce without the parts i whose elsewhere[i] is not 0: their means are the caller's.
+ * answer_frames: tlc_server_answer with frames of residual + delta (or mean): such parts need no entry in delta. If the
+ * step failed (tlc_outcome: taken is NULL), no frame is sent. TLC_ERR_PARAM: a part has neither frame, delta nor mean.
+ * TLC_ERR_ORDER: as the calls above; reduce_rest: also if owned_frames did not see all pushes. */
+TLC_API tlc_status tlc_server_owned_frames(tlc_server *s, tlc_message *frames, float *factors);
+TLC_API tlc_status tlc_server_reduce_rest(tlc_server *s, const uint8_t *elsewhere);
+TLC_API tlc_status tlc_server_answer_frames(tlc_server *s, const float *const *delta, const tlc_message *frames,
+                                            tlc_message *to_all);
+
 /* The answer of a step before. TLC_ERR_PARAM: it is not kept any more: the worker must join. TLC_ERR_ORDER: this step
  * has no answer yet. */
 TLC_API tlc_status tlc_server_again(const tlc_server *s, uint64_t step, tlc_message *answer);
@@ -438,8 +449,7 @@ TLC_API tlc_status tlc_allreduce_reduce_frames(tlc_allreduce *a, const tlc_messa
  * later: such an owner leaves model and optimizer as they are after its step. Where the codec keeps no residual, deltas
  * are lost, and the owner takes its step back. So does an owner whose delta was not finite (tlc_allreduce_outcome after
  * answer has a cause): it sent nothing, and its pushes are back in the residuals. So do all owners after
- * tlc_allreduce_cancel. Then an owner's model is that of the others + its residual of answers (tlc_part), to
- * rounding. */
+ * tlc_allreduce_cancel. Then an owner's model is that of the others + its residual of answers (tlc_part), rounded. */
 TLC_API tlc_status tlc_allreduce_average(tlc_allreduce *a, const tlc_message *from);
 TLC_API tlc_status tlc_allreduce_answer(tlc_allreduce *a, const float *const *delta, tlc_message *to_all);
 
@@ -470,8 +480,7 @@ TLC_API size_t tlc_allreduce_parts(const tlc_allreduce *a);
 TLC_API tlc_status tlc_allreduce_part(const tlc_allreduce *a, size_t i, tlc_part *part);
 
 /* As those of workers and servers. A codec that is NULL stays as it is. With "raw" for both, if it was reserved, the
- * next step sends what residuals hold, as floats: after a step with gradients of 0 at the end of a training all are 0.
- */
+ * next step sends what residuals hold, as floats: after a step with gradients of 0 all are 0, as a training ends. */
 TLC_API tlc_status tlc_allreduce_mask(tlc_allreduce *a, float *const *momentum);
 TLC_API uint64_t tlc_allreduce_step(const tlc_allreduce *a);        /* the step under way; 0 for NULL */
 TLC_API uint64_t tlc_allreduce_history(const tlc_allreduce *a);     /* as tlc_worker_history; the same on all ranks */

@@ -96,6 +96,11 @@ def memory(tensors):
     return [tensor.detach().clone().view(-1).view(torch.uint8).numpy().tobytes() for tensor in tensors]
 
 
+def server_parts(optimizer):
+    """The parts of the servers of this rank."""
+    return [part for bucket in optimizer._buckets if bucket.server is not None for part in bucket.server.parts()]
+
+
 def sgd(model, momentum=0.9):
     return torch.optim.SGD(model.parameters(), 0.05, momentum=momentum)
 

@@ -4,6 +4,7 @@ and residuals are those of the host, bit for bit."""
 import hashlib
 import math
 import unittest
+from unittest import mock
 
 import torch
 
@@ -13,7 +14,9 @@ from cluster import CLUSTER
 from device_frames import counted
 from outer_models import in_pieces, memory
 from test_sharded import Wide, adamw
+from threelc.exchange import Server, pull_codec
 from threelc.torch._common.groups import Clock
+from threelc.torch._device.answers import symbols_of
 from threelc.torch._owners.buckets import Bucket
 
 RANKS, STEPS = 3, 12
@@ -50,6 +53,11 @@ def messages_of(optimizer):
     return digest
 
 
+def answers():
+    """Counts answers of frames that a device made."""
+    return mock.patch.object(Server, "answer_frames", autospec=True, side_effect=Server.answer_frames)
+
+
 def digest_of(pieces):
     return hashlib.sha256(b"".join(pieces)).hexdigest()
 
@@ -79,9 +87,9 @@ def step(rank, number, model, optimizer):
 
 def trained(rank, world, kind, settings, dtype):
     """Errors, the bits after each step, a digest of messages, residuals, stats, what is left after flush(), and frames
-    of the device."""
+    of the device: pushed, decoded, and how many times it answered."""
     model = Wide(dtype)
-    with counted() as frames:
+    with counted() as frames, answers() as answered:
         optimizer = made(model, kind, settings)
         digest, errors, bits = messages_of(optimizer), [], []
         for number in range(STEPS):
@@ -93,7 +101,8 @@ def trained(rank, world, kind, settings, dtype):
                  digest_of(memory(state["masters"].values())), (stats.sent, stats.received, stats.failed),
                  # the host adds squares of the small tensors among the others
                  f"{stats.push_residual_ratio:.12e} {stats.pull_residual_ratio:.12e}",
-                 digest_of(memory(model.parameters())), residuals(optimizer.state_dict())), frames())
+                 digest_of(memory(model.parameters())), residuals(optimizer.state_dict())),
+                (*frames(), answered.call_count))
 
 
 def handed_over(rank, world, settings, quantize):
@@ -137,10 +146,12 @@ class Training(unittest.TestCase):
                 host, there = (CLUSTER.run(RANKS, trained, kind, {**settings, "quantize": where}, dtype)
                                for where in ("host", "device"))
                 self.assertEqual([found for found, _ in there], [found for found, _ in host])
-                self.assertEqual([frames for _, frames in host], [(0, 0)] * RANKS)
-                for _, (compressed, decompressed) in there:
+                self.assertEqual([frames for _, frames in host], [(0, 0, 0)] * RANKS)
+                symbols = symbols_of(settings["codec"], settings.get("pull") or pull_codec(settings["codec"]))
+                for _, (compressed, decompressed, answered) in there:
                     self.assertGreater(compressed, STEPS)
                     self.assertEqual(decompressed > 0, settings.get("pull") not in ("int8", "topk:p=0.3+golomb"))
+                    self.assertEqual(answered > STEPS / 2, symbols is not None)
                 self.assertEqual(len([error for error in host[0][0][0] if error]), 2)
 
     def test_states_are_the_same(self):

@@ -253,7 +253,21 @@ def servers(threads):
         lambda worker, server, pushed, answer, out: server.answer(),
         lambda worker, server, pushed, answer, out: worker.pull([fresh(answer)], out),
     ]
-    return [(at(i), call, go_on(i)) for i, call in enumerate(calls)]
+
+    def by_frames(worker, server, *_):  # the push of one worker may be the answer, too
+        came = server.owned_frames()
+        assert any(came)
+        server.reduce_rest(i for i, part in enumerate(came) if part)
+        return server.answer_frames(None, [fresh(part[0][0]) if part else None for part in came])
+
+    def after_frames(worker, server, pushed, answer, out, found, was_cut):
+        if was_cut:
+            tried(server.reduce)
+            found = tried(lambda: server.answer([GIVEN[part.tensor][part.first:part.first + part.n]
+                                                 for part in server.parts()]))
+        go_on(4)(worker, server, pushed, bytes(server.again(1) if found is None else found), out, None, True)
+
+    return [(at(2), by_frames, after_frames), *((at(i), call, go_on(i)) for i, call in enumerate(calls))]
 
 
 def allreduces(threads):

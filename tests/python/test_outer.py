@@ -5,7 +5,7 @@ import torch
 import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals
-from outer_models import backward, bits, build, nesterov, resumed, sgd, train
+from outer_models import backward, bits, build, nesterov, server_parts, resumed, sgd, train
 from threelc.exchange import GossipKind
 
 
@@ -277,7 +277,7 @@ def owned_on_other_ranks(rank, world, saved, servers):
     optimizer = threelc.torch.PushPull(model, lambda p: torch.optim.Adam(p, 0.01), servers=servers)
     optimizer.load_state_dict([state for _, state in saved])
     sums = [0.0] * len(list(model.parameters()))
-    for part in optimizer._owned():
+    for part in server_parts(optimizer):
         if part.residual is not None:
             sums[part.tensor] += sum(part.residual)
     return sums

@@ -8,7 +8,7 @@ import torch
 import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals
-from outer_models import in_pieces, memory
+from outer_models import in_pieces, memory, server_parts
 from test_outer_arguments import WAYS
 from test_streaming import built, gradients, sgd
 
@@ -181,7 +181,7 @@ def served(rank, world, dtype, settings, pieces, lr=1e-3):
         model.set_gradients(1 + 0.25 * rank)
         optimizer.step()
         parameters = list(model.parameters())
-        for part, server in zip(optimizer._owned(), optimizer._parts):
+        for part, server in zip(server_parts(optimizer), optimizer._parts):
             here = parameters[part.tensor].detach().view(-1)[part.first:part.first + part.n]
             left = 0 if part.residual is None else torch.tensor(list(part.residual))
             equal.append(torch.equal((server.detach() - left).to(dtype), here))

@@ -9,7 +9,7 @@ import torch
 import threelc
 import threelc.torch
 from cluster import CLUSTER, Refusals
-from outer_models import backward, build, memory, resumed, train
+from outer_models import backward, build, memory, server_parts, resumed, train
 from test_outer_optimizers import SCALER, OldScaler, scaled_steps
 
 RANKS = 3
@@ -262,7 +262,7 @@ def on_other_ranks(rank, world, saved, codec):
     optimizer = threelc.torch.ShardedOptimizer(model, adamw, codec=codec)
     model.load_state_dict(saved[0][0])
     optimizer.load_state_dict([state for _, state in saved])
-    left = sum(sum(part.residual) for part in optimizer._owned() if part.residual is not None)
+    left = sum(sum(part.residual) for part in server_parts(optimizer) if part.residual is not None)
     moments = sum(float(state["exp_avg"].double().sum()) for state in optimizer.state.values())
     train(0, model, optimizer, [9])  # all have the same gradients, so their number makes no difference
     return left, moments, memory(model.parameters()), optimizer.stats.steps

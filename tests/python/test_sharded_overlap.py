@@ -14,7 +14,7 @@ import torch
 import threelc
 import threelc.torch
 from cluster import CLUSTER, Died, Refusals
-from outer_models import memory
+from outer_models import memory, server_parts
 from test_sharded import adamw, sgd
 
 RANKS = 3
@@ -320,7 +320,7 @@ def resumed(rank, world, codec, pieces):
         saved = [None] * world
         torch.distributed.all_gather_object(saved, state[::-1])
     left = sum(float(torch.tensor(list(part.residual)).double().sum())
-               for part in optimizer._owned() if part.residual is not None)
+               for part in server_parts(optimizer) if part.residual is not None)
     pushes = sum(float(residual.double().sum()) for b in optimizer._buckets for residual in b.residuals.values())
     return memory(model.parameters()), left, pushes, optimizer.stats.steps
 

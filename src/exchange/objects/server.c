@@ -17,6 +17,7 @@ struct tlc_server {
     tlc_exchange_stats stats;
     uint64_t step, history;
     int reduced;
+    uint32_t checked;     /* how many pushes had come when owned_frames checked them */
     uint64_t *last_taken; /* by worker: the last step in which its push was taken */
 };
 
@@ -131,6 +132,33 @@ int tlc_server_ready(const tlc_server *s)
 
 /* ---- reduce and answer ------------------------------------------------------------------------------------------- */
 
+tlc_status tlc_server_owned_frames(tlc_server *s, tlc_message *frames, float *factors)
+{
+    tlc_finding finding = tlc_finding_of(TLC_REASON_NONE);
+
+    if (!s)
+        return TLC_ERR_PARAM;
+    if (!frames || !factors)
+        return tlc_refuse_null(&s->setup, frames ? "factors" : "frames");
+    if (s->reduced || !s->owner.round.came)
+        return tlc_refuse_turn(&s->setup, s->reduced ? "owned_frames was called after reduce"
+                                                     : "owned_frames was called before any push came");
+    const tlc_status status = tlc_owner_frames(&s->owner, frames, factors, &finding);
+    if (!status)
+        s->checked = s->owner.round.came;
+    return tell(s, status ? TLC_ERR_STEP : TLC_OK, &finding);
+}
+
+static tlc_status reduce(tlc_server *s, const uint8_t *elsewhere)
+{
+    tlc_owner_leave(&s->owner, elsewhere);
+    tlc_owner_reduce(&s->owner, 0);
+    s->reduced = 1;
+    (void)tell(s, s->owner.failed ? TLC_ERR_STEP : TLC_OK, &s->owner.finding);
+    tell_taken(s);
+    return s->report.status;
+}
+
 tlc_status tlc_server_reduce(tlc_server *s)
 {
     if (!s)
@@ -138,11 +166,22 @@ tlc_status tlc_server_reduce(tlc_server *s)
     if (s->reduced || !s->owner.round.came)
         return tlc_refuse_turn(&s->setup,
                                s->reduced ? "reduce was called again" : "reduce was called before any push came");
-    tlc_owner_reduce(&s->owner, 0);
-    s->reduced = 1;
-    (void)tell(s, s->owner.failed ? TLC_ERR_STEP : TLC_OK, &s->owner.finding);
-    tell_taken(s);
-    return s->report.status;
+    return reduce(s, NULL);
+}
+
+tlc_status tlc_server_reduce_rest(tlc_server *s, const uint8_t *elsewhere)
+{
+    if (!s)
+        return TLC_ERR_PARAM;
+    if (!elsewhere)
+        return tlc_refuse_null(&s->setup, "elsewhere");
+    if (s->reduced)
+        return tlc_refuse_turn(&s->setup, "reduce_rest was called after reduce");
+    if (!s->checked || s->checked != s->owner.round.came)
+        return tlc_refuse_turn(&s->setup, s->checked
+                                              ? "reduce_rest was called after a push that owned_frames did not see"
+                                              : "reduce_rest was called before owned_frames");
+    return reduce(s, elsewhere);
 }
 
 size_t tlc_server_parts(const tlc_server *s)
@@ -155,10 +194,8 @@ tlc_status tlc_server_part(const tlc_server *s, size_t i, tlc_part *part)
     return s ? tlc_owner_part(&s->owner, i, part) : TLC_ERR_PARAM;
 }
 
-tlc_status tlc_server_answer(tlc_server *s, const float *const *delta, tlc_message *to_all)
+static tlc_status answer(tlc_server *s, const float *const *delta, tlc_message *to_all)
 {
-    if (!s)
-        return TLC_ERR_PARAM;
     if (!to_all)
         return tlc_refuse_null(&s->setup, "to_all");
     const tlc_status status = tlc_owner_check(&s->owner, delta);
@@ -180,8 +217,28 @@ tlc_status tlc_server_answer(tlc_server *s, const float *const *delta, tlc_messa
     s->stats.sent += (uint64_t)to_all->len * s->setup.cfg.workers;
     s->step++;
     s->reduced = 0;
+    s->checked = 0;
     tlc_round_clear(&s->owner.round);
     return TLC_OK;
+}
+
+tlc_status tlc_server_answer(tlc_server *s, const float *const *delta, tlc_message *to_all)
+{
+    return s ? answer(s, delta, to_all) : TLC_ERR_PARAM;
+}
+
+tlc_status tlc_server_answer_frames(tlc_server *s, const float *const *delta, const tlc_message *frames,
+                                    tlc_message *to_all)
+{
+    if (!s)
+        return TLC_ERR_PARAM;
+    if (!frames)
+        return tlc_refuse_null(&s->setup, "frames");
+    tlc_status status = tlc_owner_give(&s->owner, frames);
+    if (!status)
+        status = answer(s, delta, to_all);
+    tlc_sender_forget_given(&s->owner.answer);
+    return status;
 }
 
 tlc_status tlc_server_again(const tlc_server *s, uint64_t step, tlc_message *answer)

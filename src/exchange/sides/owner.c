@@ -83,6 +83,7 @@ tlc_status tlc_owner_init(tlc_owner *o, tlc_setup *x, uint32_t owner)
         values += g->groups[i].n;
     o->mean = tlc_memory_take(&x->memory, o->answer.part_count, sizeof *o->mean);
     o->means = tlc_memory_take(&x->memory, values, sizeof *o->means);
+    o->elsewhere = tlc_memory_take(&x->memory, o->answer.part_count, sizeof *o->elsewhere);
     if (x->memory.status)
         return x->memory.status;
     /* the means of a group are one after the other, as its frames have them */
@@ -112,11 +113,26 @@ static size_t open_part(const tlc_owner *o)
     return group->shared || tlc_sender_group(&o->answer, o->answer.group_of[p])->shared ? TLC_ALL : p;
 }
 
-/* Did the caller make the answer to the round's group? */
-static int is_given(const tlc_owner *o)
+/* Does the caller average the round's group, or did it make the answer? */
+static int is_elsewhere(const tlc_owner *o)
 {
     const size_t p = open_part(o);
-    return p != TLC_ALL && tlc_sender_given(&o->answer, o->answer.group_of[p]);
+    return p != TLC_ALL && (o->elsewhere[p] || tlc_sender_given(&o->answer, o->answer.group_of[p]));
+}
+
+void tlc_owner_leave(tlc_owner *o, const uint8_t *elsewhere)
+{
+    tlc_round *r = &o->round;
+
+    for (size_t p = 0; p < o->answer.part_count; p++)
+        o->elsewhere[p] = 0;
+    tlc_round_start(r);
+    for (size_t g = 0; elsewhere && g < tlc_round_groups(r); g++) {
+        tlc_round_next(r);
+        const size_t p = open_part(o);
+        if (p != TLC_ALL)
+            o->elsewhere[p] = elsewhere[p] != 0;
+    }
 }
 
 tlc_status tlc_owner_frames(tlc_owner *o, tlc_message *frames, float *factors, tlc_finding *finding)
@@ -155,7 +171,7 @@ tlc_status tlc_owner_give(tlc_owner *o, const tlc_message *frames)
 
 /* ---- reduce ------------------------------------------------------------------------------------------------------ */
 
-/* Decodes and adds all groups whose answers the caller did not make. Stops at a bad frame. */
+/* Decodes and adds all groups that are not the caller's. Stops at a bad frame. */
 static tlc_status add_groups(tlc_owner *o, tlc_finding *finding)
 {
     tlc_status status = TLC_OK;
@@ -164,7 +180,7 @@ static tlc_status add_groups(tlc_owner *o, tlc_finding *finding)
     tlc_round_start(&o->round);
     for (size_t g = 0; !status && g < tlc_round_groups(&o->round); g++) {
         tlc_round_next(&o->round);
-        if (!is_given(o)) {
+        if (!is_elsewhere(o)) {
             status = tlc_round_check(&o->round, finding);
             if (!status)
                 tlc_round_add(&o->round, at);
@@ -215,7 +231,7 @@ void tlc_owner_reduce(tlc_owner *o, int all_or_nothing)
     if (o->failed)
         return;
     for (size_t p = 0; p < o->answer.part_count; p++)
-        o->answer.source[p] = o->mean[p];
+        o->answer.source[p] = o->elsewhere[p] ? NULL : o->mean[p];
     size_t p = tlc_sender_nonfinite(&o->answer);
     if (p != TLC_ALL)
         fail_part(o, TLC_REASON_MEAN, p);
@@ -225,10 +241,18 @@ void tlc_owner_reduce(tlc_owner *o, int all_or_nothing)
 
 tlc_status tlc_owner_check(const tlc_owner *o, const float *const *delta)
 {
-    for (size_t p = 0; delta && p < o->answer.part_count; p++)
-        if (!delta[p])
-            return tlc_refuse(o->x, TLC_ERR_PARAM, tlc_sender_part(&o->answer, p)->tensor,
+    const tlc_sender *s = &o->answer;
+
+    for (size_t p = 0; p < s->part_count; p++) {
+        if (tlc_sender_given(s, s->group_of[p]))
+            continue;
+        if (delta && !delta[p])
+            return tlc_refuse(o->x, TLC_ERR_PARAM, tlc_sender_part(s, p)->tensor,
                               "its entry of delta is NULL, that of part %zu", p);
+        if (!delta && o->elsewhere[p] && !o->failed)
+            return tlc_refuse(o->x, TLC_ERR_PARAM, tlc_sender_part(s, p)->tensor,
+                              "part %zu was averaged elsewhere, so it needs a delta or a frame", p);
+    }
     return TLC_OK;
 }
 

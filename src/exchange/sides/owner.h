@@ -14,6 +14,7 @@ typedef struct tlc_owner {
     tlc_sender answer;
     const float **mean; /* by part, as the answer counts them */
     float *means;       /* all of them */
+    uint8_t *elsewhere; /* by part: the caller has the mean of this step */
     int failed;         /* the step failed here; `finding` tells why */
     tlc_finding finding;
 } tlc_owner;
@@ -30,11 +31,16 @@ tlc_status tlc_owner_frames(tlc_owner *o, tlc_message *frames, float *factors, t
  * looked at. TLC_ERR_PARAM: one is not a frame of its part; none is kept. */
 tlc_status tlc_owner_give(tlc_owner *o, const tlc_message *frames);
 
-/* Averages the pushes in o->round. Those of parts whose answers were given are not looked at. A push with a bad frame
- * leaves the round, or fails the step if all_or_nothing. The first fault is in o->finding. */
+/* The parts p with elsewhere[p] != 0 are averaged by the caller in this step; NULL: none. Those that share a frame are
+ * not looked at. */
+void tlc_owner_leave(tlc_owner *o, const uint8_t *elsewhere);
+
+/* Averages the pushes in o->round. Those of parts whose answers or means the caller made are not looked at. A push with
+ * a bad frame leaves the round, or fails the step if all_or_nothing. The first fault is in o->finding. */
 void tlc_owner_reduce(tlc_owner *o, int all_or_nothing);
 
-/* Does every part have a delta? TLC_ERR_PARAM: one does not. */
+/* Is there something to answer for every part: a frame that was given, a delta, or without deltas a mean?
+ * TLC_ERR_PARAM: not for one. */
 tlc_status tlc_owner_check(const tlc_owner *o, const float *const *delta);
 
 /* Makes the answer to the round. delta: values for each part, NULL: the means. If a delta is not finite, the step

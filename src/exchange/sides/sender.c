@@ -174,7 +174,7 @@ size_t tlc_sender_nonfinite(const tlc_sender *s)
         for (size_t i = 0; s->ctx[g] && !tlc_sender_given(s, g) && bad == TLC_ALL && i < group->count; i++) {
             size_t p = tlc_group_index(s, group, i);
             const tlc_input in = {.k = s->x->k, .dtype = s->dtype, .grad = s->source[p]};
-            if (tlc_input_absmax(&in, 0, tlc_sender_part(s, p)->n) >= TLC_F32_INF)
+            if (s->source[p] && tlc_input_absmax(&in, 0, tlc_sender_part(s, p)->n) >= TLC_F32_INF)
                 bad = p;
         }
     }

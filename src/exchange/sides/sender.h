@@ -33,7 +33,7 @@ typedef struct tlc_sender {
     void *make_arg;
     tlc_message *given;  /* by group: a frame that the caller made; len 0: none. Their bytes are there during the call
                             only */
-    const void **source; /* by part: the values to send */
+    const void **source; /* by part: the values to send; NULL: they are elsewhere */
     size_t *group_of;    /* by part */
     tlc_ctx **ctx;       /* by group; NULL: its tensors are those of another worker */
     float **residual;    /* by part; NULL: none */

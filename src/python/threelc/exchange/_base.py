@@ -20,6 +20,9 @@ from ..context import isa_of
 
 STATE_VERSION = 1  # of state_dict()
 
+OwnedFrame = Tuple[memoryview, float]
+"""a frame that was pushed, and its factor in the mean"""
+
 
 @dataclass(frozen=True)
 class Tensor:
@@ -409,6 +412,15 @@ class ExchangeObject(CObject):
 
 class FeedbackObject(ExchangeObject):
     """The calls of objects whose codecs may keep residuals."""
+
+    def _owned_frames(self, views: Sequence[Optional[View]], *messages: Any) -> List[Dict[int, OwnedFrame]]:
+        """views: of the messages of pushes. The lock is held."""
+        workers, parts = self.config.workers, self._function("parts")(self._handle)
+        frames, factors = (_c.Message * (parts * workers))(), (c_float * (parts * workers))()
+        self._call("owned_frames", *messages, frames, factors)
+        return [{rank: (borrowed(frames[i].data, frames[i].len, views), factors[i])
+                 for rank, i in enumerate(range(part * workers, (part + 1) * workers)) if frames[i].len}
+                for part in range(parts)]
 
     @property
     def history(self) -> int:

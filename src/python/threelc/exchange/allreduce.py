@@ -2,13 +2,13 @@
 """All-reduce: every rank is worker, and owner of parts of the tensors."""
 from __future__ import annotations
 
-from ctypes import byref, c_float
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from ctypes import byref
+from typing import Any, Dict, List, Optional, Sequence, Union
 
-from .._arrays import Lists, Messages, borrowed
+from .._arrays import Lists, Messages
 from .._c import DType, Message
 from .._library import count
-from ._base import Config, Kept, Part, Tensor, use_again
+from ._base import Config, Kept, OwnedFrame, Part, Tensor, use_again
 from ._pushing import PushingObject
 
 
@@ -66,20 +66,15 @@ class AllReduce(PushingObject):
             self._call("reduce", messages.array, byref(to_all))
             return self._message(to_all)
 
-    def owned_frames(self, pushes: Sequence[Any]) -> List[Dict[int, Tuple[memoryview, float]]]:
+    def owned_frames(self, pushes: Sequence[Any]) -> List[Dict[int, OwnedFrame]]:
         """For owners that average elsewhere, as on a GPU, and go on with reduce_frames(): the frames that ranks pushed
         for each of parts(), by rank, and their factors in the mean, which threelc/exchange.h describes at
         tlc_allreduce_owned_frames. Frames are views of the messages, and were checked. A part that shares a frame with
         others has none. StepError: a push is at fault, or says so; reduce() tells all.
         """
         messages = self._messages(pushes, self.config.workers)
-        workers, parts = self.config.workers, len(self._part_sizes)
-        frames, factors = (Message * (parts * workers))(), (c_float * (parts * workers))()
         with self._lock:
-            self._call("owned_frames", messages.array, frames, factors)
-        return [{rank: (borrowed(frames[i].data, frames[i].len, messages.views), factors[i])
-                 for rank, i in enumerate(range(part * workers, (part + 1) * workers)) if frames[i].len}
-                for part in range(parts)]
+            return self._owned_frames(messages.views, messages.array)
 
     def reduce_frames(self, pushes: Sequence[Any], frames: Sequence[Optional[Any]]) -> memoryview:
         """reduce() for answers that were made elsewhere. frames: for each of parts() that of residual + mean, as

@@ -2,15 +2,15 @@
 """A parameter server (3LC, section 2 and Figure 2)."""
 from __future__ import annotations
 
-from ctypes import byref, c_uint64, sizeof
+from ctypes import byref, c_ubyte, c_uint64, sizeof
 from dataclasses import dataclass
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, Iterable, List, Optional, Sequence, Tuple
 
 from .. import _c
-from .._arrays import Lists, View, octets
+from .._arrays import Lists, Messages, View, octets
 from .._c import DType, Message
 from .._library import count
-from ._base import Config, FeedbackObject, Part, Tensor, use_again
+from ._base import Config, FeedbackObject, OwnedFrame, Part, Tensor, use_again
 
 
 @dataclass(frozen=True)
@@ -72,6 +72,26 @@ class Server(FeedbackObject):
             use_again(self._taken())
             self._call("reduce")
 
+    def owned_frames(self) -> List[Dict[int, OwnedFrame]]:
+        """For servers that average elsewhere, as on a GPU, and go on with reduce_rest() and answer_frames(): of the
+        pushes that came, what AllReduce.owned_frames() gives. StepError: a frame is at fault; reduce() does without
+        its push.
+        """
+        with self._lock:
+            views = self._taken()
+            use_again(views)
+            return self._owned_frames(views)
+
+    def reduce_rest(self, elsewhere: Iterable[int]) -> None:
+        """reduce() after owned_frames(), without some of parts(). elsewhere: their indices; their means are the
+        caller's. One that shares a frame with others is averaged as always."""
+        flags = (c_ubyte * len(self._part_sizes))()
+        for i in elsewhere:
+            flags[i] = 1
+        with self._lock:
+            use_again(self._taken())
+            self._call("reduce_rest", flags)
+
     def parts(self) -> List[Part]:
         """The parts that this server owns, with the means of the last reduce."""
         return self._parts()
@@ -81,11 +101,22 @@ class Server(FeedbackObject):
 
         delta: a float32 array for each part, the change of the model; None: the means.
         """
+        return self._answered("answer", delta)
+
+    def answer_frames(self, delta: Optional[Sequence[Optional[Any]]], frames: Sequence[Optional[Any]]) -> memoryview:
+        """answer() with frames that were made elsewhere. frames: for each of parts() that of residual + delta, or mean,
+        as compress_payload makes it; None: it is compressed as always. What these do not send is the caller's to keep.
+        delta: None for parts that have a frame. If outcome().taken is None, the step failed, and no frame is sent.
+        """
+        made = Messages(frames, "frames", len(self._part_sizes))
+        return self._answered("answer_frames", delta, made.array)
+
+    def _answered(self, verb: str, delta: Optional[Sequence[Optional[Any]]], *frames: Any) -> memoryview:
         message = Message()
         source = None if delta is None else Lists(delta, self._part_sizes, DType.F32, "delta")
         with self._lock:
             use_again(self._taken())
-            self._call("answer", source and source.array, byref(message))
+            self._call(verb, source and source.array, *frames, byref(message))
             self._pushes = []
             return self._message(message)
 

@@ -144,6 +144,11 @@ c_functions! {
     fn tlc_server_parts(s: *const tlc_server) -> usize;
     fn tlc_server_part(s: *const tlc_server, i: usize, part: *mut tlc_part) -> tlc_status;
     fn tlc_server_answer(s: *mut tlc_server, delta: *const *const f32, to_all: *mut tlc_message) -> tlc_status;
+    fn tlc_server_owned_frames(s: *mut tlc_server, frames: *mut tlc_message, factors: *mut f32) -> tlc_status;
+    fn tlc_server_reduce_rest(s: *mut tlc_server, elsewhere: *const u8) -> tlc_status;
+    fn tlc_server_answer_frames(
+        s: *mut tlc_server, delta: *const *const f32, frames: *const tlc_message, to_all: *mut tlc_message,
+    ) -> tlc_status;
     fn tlc_server_again(s: *const tlc_server, step: u64, answer: *mut tlc_message) -> tlc_status;
     fn tlc_server_taken(s: *const tlc_server, worker: u32, step: *mut u64) -> tlc_status;
     fn tlc_server_step(s: *const tlc_server) -> u64;

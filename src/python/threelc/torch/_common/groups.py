@@ -21,7 +21,7 @@ from ..._c import DType
 from ..._errors import StepError
 from ...codec_strings import check_codec
 from ..kernels.ways import quantizer_for
-from .._device.answers import Answers, answers_for
+from .._device.answers import ReducedAnswers, answers_for
 from .._device.norms import with_norms
 from .._device.on_device import OnDevice
 from .histories import compare_histories
@@ -158,7 +158,7 @@ class Group:
         self._device = device
         self._residual_dtype = residual_dtype
         self._on_device: Optional[OnDevice] = None
-        self._answers: Optional[Answers] = None  # if the device makes them
+        self._answers: Optional[ReducedAnswers] = None  # if the device makes them
         tensors = []
         for i, (name, n, word) in enumerate(zip(names, sizes, self.called)):
             if name in raw:
@@ -232,7 +232,7 @@ class Group:
                     self._answers.take_back()
                 raise
 
-    def _there(self) -> List[Union[OnDevice, Answers]]:
+    def _there(self) -> List[Union[OnDevice, ReducedAnswers]]:
         """Those with residuals on the device."""
         return [each for each in (self._on_device, self._answers) if each is not None]
 

@@ -74,6 +74,14 @@ def on_device(numbers: Sequence[Sequence[float]], device: torch.device) -> Seque
     return found
 
 
+def crossed(tensors: Sequence[torch.Tensor], device: torch.device) -> Sequence[torch.Tensor]:
+    """Flat tensors, there, in one crossing. Those that are there stay what they are."""
+    if all(tensor.device == device for tensor in tensors):
+        return tensors
+    found: Sequence[torch.Tensor] = torch.cat(list(tensors)).to(device).split(list(map(len, tensors)))
+    return found
+
+
 def _room(size: int, device: torch.device) -> torch.Tensor:
     """Bytes on the host that the device reaches without another copy."""
     return torch.empty(size, dtype=torch.uint8, pin_memory=device.type == "cuda")

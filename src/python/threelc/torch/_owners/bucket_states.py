@@ -58,8 +58,8 @@ def load_buckets(buckets: Sequence[Bucket], workers: Sequence[Mapping[str, Any]]
         bucket.go_as_floats(False)  # a dense start begins anew on all ranks
         with bucket.on_host():
             bucket.worker.load_checked(_of(workers, "worker"), lost)
-        if bucket.server is not None:
-            bucket.server.load_checked(_of(servers, "server"))
+            if bucket.server is not None:
+                bucket.server.load_checked(_of(servers, "server"))
 
 
 def states_of_servers(states: Sequence[Dict[str, Any]], servers: int, rank: int, buckets: Sequence[Bucket],

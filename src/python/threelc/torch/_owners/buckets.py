@@ -2,23 +2,25 @@
 """Parameters whose gradients leave together, and the parts of them that this rank owns."""
 from __future__ import annotations
 
-from contextlib import nullcontext
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
-from typing import Any, Callable, ContextManager, Dict, List, Mapping, Optional, Sequence, Set, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Sequence, Set, Tuple, Union
 
 import torch
 
 from ... import exchange
 from ..._errors import Status, StepError
 from .._common.device import queued
+from .._device.answers import parts_of, symbols_of
 from .._device.norms import with_norms
 from .._device.on_device import OnDevice
 from .._common.groups import Clock
-from .._common.module import assign, copied
+from .._common.module import HOST, assign
 from .._common.runners import nothing
 from ..kernels.ways import quantizer_for
 from .mail import Mail
 from .places import Place
+from .server import ServerOfParts
 
 _MIB = 1 << 20
 _LEAST = 4096  # values of a tensor that is split
@@ -50,14 +52,17 @@ def spread(config: exchange.Config, sizes: Mapping[str, int]) -> exchange.Config
 class _Way:
     """What a bucket exchanges with in a step."""
 
-    def __init__(self, worker: exchange.Worker, server: Optional[exchange.Server], as_weights: Set[str],
+    def __init__(self, worker: exchange.Worker, server: Optional[ServerOfParts], as_weights: Set[str],
                  on_device: Optional[OnDevice]) -> None:
         """on_device: pushes gradients, and pulls, where they are. None: they are on the CPU."""
         self.worker = worker
         self.server = server
         self.on_device = on_device
         self.as_weights = as_weights
-        self.owned: Sequence[exchange.Part] = [] if server is None else server.parts()  # they stay where they are
+
+    def there(self) -> List[Union[OnDevice, ServerOfParts]]:
+        """Those that may have residuals on the device."""
+        return [one for one in (self.on_device, self.server) if one is not None]
 
 
 class Bucket:
@@ -68,8 +73,9 @@ class Bucket:
                  residual_dtype: torch.dtype = torch.float32) -> None:
         """as_weights: names of those whose answers are the weights, as floats. keeps: pushes have residuals. weights:
         flat, from which the parts begin. shift: rank 0 is this server, as the first ones get the largest tensors, and
-        buckets have few of them. device: where gradients are, and what is pulled, if they are quantized there. None:
-        both are on the CPU. residual_dtype: of residuals on the device."""
+        buckets have few of them. device: where gradients are, and what is pulled, if they are quantized there; and
+        parts, if pushes and answers have 3-value symbols and there are no backup workers. None: all are on the CPU.
+        residual_dtype: of residuals of pushes on the device."""
         tensors = [exchange.Tensor(name, n, pull="raw" if name in as_weights else None) for name, n in sizes.items()]
         self.names = list(sizes)
         self.residuals: Dict[str, torch.Tensor] = {name: torch.zeros(n) for name, n in sizes.items()} if keeps else {}
@@ -81,9 +87,16 @@ class Bucket:
         self._device, self._residual_dtype = device, residual_dtype
         self._quantizable = {i: self.residuals.get(name) for i, (name, n) in enumerate(sizes.items())
                              if n >= config.min_n}
-        self._coded = self._now = _Way(self.worker, self.server, as_weights,
+        push = config.push or ""
+        symbols = symbols_of(push, config.pull or exchange.pull_codec(push))
+        there = device if symbols is not None and not config.backup else None
+        self._home = there or HOST  # of parts
+        server = None if self.server is None else ServerOfParts(
+            self.server, symbols, [] if there is None else parts_of(self.server, self._quantizable), self._home)
+        self._coded = self._now = _Way(self.worker, server, as_weights,
                                        self._on_device(self.worker, self._quantizable))
-        self.parts = [torch.nn.Parameter(weights[name][first:first + n].clone()) for name, first, n in self.places()]
+        self.parts = [torch.nn.Parameter(weights[name][first:first + n].to(self._home, copy=True))
+                      for name, first, n in self.places()]
         """of weights, with what answers have not sent yet"""
         self.values: List[torch.Tensor] = []
         """the gradients, and then what is pulled"""
@@ -123,7 +136,7 @@ class Bucket:
     def stats(self) -> List[exchange.Stats]:
         """Of objects(). Frames that a device made count, too."""
         pushed = with_norms(self.worker.stats, self._coded.on_device)
-        return [pushed] if self.server is None else [pushed, self.server.stats]
+        return [pushed] if self.server is None else [pushed, with_norms(self.server.stats, None, self._coded.server)]
 
     def unsent(self) -> Dict[str, torch.Tensor]:
         """Copies of the residuals of pushes, by name."""
@@ -141,12 +154,8 @@ class Bucket:
         """Names of those whose answers are the weights, as floats, in this step."""
         return self._now.as_weights
 
-    def owned(self) -> Sequence[exchange.Part]:
-        """What this rank owns of these parameters, in this step."""
-        return self._now.owned
-
     def places(self) -> List[Place]:
-        """Where these parts are: name of the tensor, first value, number of values."""
+        """What this rank owns of these parameters: name of the tensor, first value, number of values."""
         return self._places
 
     def go_as_floats(self, floats: bool) -> None:
@@ -166,17 +175,18 @@ class Bucket:
             for one in (worker, server):
                 if one is not None:
                     one.set_codec(None, "raw")
-            self._now = _Way(worker, server, {*self.names}, self._on_device(worker, {}))
-            self._negate_zeros()
+            owner = None if server is None else ServerOfParts(server, None, [], self._home)
+            self._now = _Way(worker, owner, {*self.names}, self._on_device(worker, {}))
+            if owner is not None:
+                owner.negate_zeros()
 
-    def _negate_zeros(self) -> None:
-        """Residuals of answers in a dense start, which are 0, become -0: a weight of -0 plus 0 would be 0."""
-        if self._now.server is not None:
-            self._now.server.residual_scale(-0.0)
-
-    def on_host(self) -> ContextManager[None]:
+    @contextmanager
+    def on_host(self) -> Iterator[None]:
         """Meanwhile the objects have all residuals."""
-        return nullcontext() if self._coded.on_device is None else self._coded.on_device.on_host()
+        with ExitStack() as stack:
+            for each in self._coded.there():
+                stack.enter_context(each.on_host())
+            yield
 
     # ---- a step, in this order ----
 
@@ -208,13 +218,13 @@ class Bucket:
         server = self._now.server
         if server is None:
             return False
-        mail.deliver(self._came, server)
+        mail.deliver(self._came, server.object)
         try:
-            server.reduce()
+            means = server.reduce()
         except StepError:
             return False  # the answer says so
-        for (name, first, n), part, parameter in zip(self.places(), self.owned(), self.parts):
-            parameter.grad = copied(part.mean)
+        for (name, first, n), part, parameter, mean in zip(self.places(), server.parts, self.parts, means):
+            parameter.grad = mean
             if name in self.as_weights:  # others may have written into them
                 assign(parameter, self.values[part.tensor][first:first + n])
         return True
@@ -226,16 +236,19 @@ class Bucket:
 
     def changes(self, before: Sequence[Optional[torch.Tensor]]) -> List[torch.Tensor]:
         """What answers send, after the optimizer's step."""
-        return [parameter.detach() if old is None else parameter.detach() - old
-                for parameter, old in zip(self.parts, before)]
+        found = [parameter.detach() if old is None else parameter.detach() - old
+                 for parameter, old in zip(self.parts, before)]
+        self._written = queued(self._device)
+        return found
 
     def answer(self, changes: Optional[Sequence[torch.Tensor]]) -> memoryview:
         """The answer to all ranks. changes: None: there are no means."""
         if self._now.server is None:
             return memoryview(b"")
+        self._written()
         found = self._now.server.answer(changes)
         if changes is not None and self._now is not self._coded:
-            self._negate_zeros()
+            self._now.server.negate_zeros()
         return found
 
     def pull(self, answers: Sequence[Any]) -> None:
@@ -254,6 +267,13 @@ class Bucket:
             self.late = sum(self._is_late(server) for server in range(len(answers)))
         queued(self._device)()
         self._came = []
+
+    def follow(self, weights: Callable[[str], torch.Tensor]) -> None:
+        """Parts become what all ranks have, and what answers have not sent yet. weights: those of a parameter."""
+        for i, ((name, first, n), parameter) in enumerate(zip(self.places(), self.parts)):
+            now = weights(name)[first:first + n].to(self._home)
+            waits = None if name in self.as_weights or self._now.server is None else self._now.server.waits(i)
+            assign(parameter, now if waits is None else now + waits)
 
     def _is_late(self, server: int) -> bool:
         """Whether a server has gone on without the last push."""

@@ -7,8 +7,6 @@ difference, rounded, and added again would not be the weights that the optimizer
 """
 from __future__ import annotations
 
-import math
-import struct
 from collections import deque
 from dataclasses import dataclass
 from functools import partial
@@ -24,7 +22,7 @@ from .._common.arguments import check_numbers, one_of, scaler_of, shown, weight_
 from .._common.buffers import BuffersOfOne
 from .._common.device import check_quantize, place_of
 from .._common.groups import ring_bytes
-from .._common.module import HOST, Model, add, assign, copied, flat, flat_view, is_rounded, rounded, size_of
+from .._common.module import HOST, Model, add, assign, flat, flat_view, is_rounded, rounded, size_of
 from .._common.moments import MOMENTS, Moments, check_moments
 from .._common.optimizer import (InPlaceOfOptimizer, Maker, Patience, check_closure, check_maker, check_trains,
                                  load_optimizer, made_optimizer, warn_second_moment)
@@ -39,12 +37,12 @@ from .._common.transport import Transport
 from .backup import BackupMail
 from .bucket_states import BUCKETS, check_buckets, compare_buckets, load_buckets, saved_buckets, states_of_servers
 from .buckets import Bucket, in_buckets, spread
+from .clipping import clip
 from .mail import Mail
 from .overlap import Overlap
 from .param_groups import ParameterGroups
 from .places import Place, optimizer_for, optimizer_state, values_at
 
-_SQUARES = struct.Struct("<d")
 _YES, _NO = b"\x01", b"\x00"
 FORM = {**RANKS, "servers": int, "steps": int, "failed": int, "late": Optionally(int), "traffic": TRAFFIC,
         "masters": TENSORS, **BUCKETS, "places": [(str, int, int)], "parts": [torch.Tensor], **MOMENTS,
@@ -172,12 +170,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         there was no step, or no max_norm."""
         return self._grad_norm
 
-    def _owned(self) -> List[exchange.Part]:
-        """What this rank owns of the model."""
-        return [part for bucket in self._buckets for part in bucket.owned()]
-
     def _places(self) -> List[Place]:
-        """Where these parts are."""
+        """What this rank owns of the model."""
         return [place for bucket in self._buckets for place in bucket.places()]
 
     def _weights_now(self, name: str) -> torch.Tensor:
@@ -274,7 +268,8 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             reduced = [bucket.reduce(self._weights, self._mail) for bucket in self._buckets]
         if self._max_norm is not None:
             with self._clock.sending("norms"):
-                self._clip(self._max_norm)
+                means = [parameter.grad for parameter in self._parts if parameter.grad is not None]
+                self._grad_norm = clip(means, self._max_norm, self._transport)
         changes = self._update(reduced)
         buffers = self._buffers.message() if self._buffers is not None and self._transport.rank == 0 else b""
         self._sent = 0
@@ -369,18 +364,6 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             bucket.pull(answers)
         self._late += bucket.late
 
-    def _clip(self, max_norm: float) -> None:
-        """As torch.nn.utils.clip_grad_norm_ does, by the norm of all owners' means together."""
-        means = [parameter.grad for parameter in self._parts if parameter.grad is not None]
-        squares = sum(float(mean.double().pow(2).sum()) for mean in means)
-        total = sum(_SQUARES.unpack(bytes(said.tolist()))[0]
-                    for said in self._transport.all_gather(memoryview(_SQUARES.pack(squares))))
-        self._grad_norm = math.sqrt(total)
-        factor = max_norm / (self._grad_norm + 1e-6)
-        if factor < 1:
-            for mean in means:
-                mean.mul_(factor)
-
     def _update(self, reduced: Sequence[bool]) -> List[Optional[List[torch.Tensor]]]:
         """The optimizer's step. reduced: whether there are means, of each bucket. Returns what its answer sends."""
         before = [bucket.before() if found else None for bucket, found in zip(self._buckets, reduced)]
@@ -401,10 +384,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
                 add(self._parameters[name], values)
         if self._moments.active and bucket.failure is None and not bucket.left_out:
             self._moments.keep(bucket.names, bucket.moved)
-        for (name, first, n), part, parameter in zip(bucket.places(), bucket.owned(), bucket.parts):
-            weights = self._weights_now(name)[first:first + n].cpu()
-            waits = None if name in bucket.as_weights else part.residual
-            assign(parameter, weights if waits is None else weights + copied(waits))
+        bucket.follow(self._weights_now)
         bucket.values = []
 
     def zero_grad(self, set_to_none: bool = True) -> None:
@@ -429,7 +409,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         means = dict(zip(sizes, torch.split(mean, list(sizes.values()))))
         after = {name: torch.zeros(n) for name, n in sizes.items()}
         for (name, first, n), parameter in zip(self._places(), self._parts):
-            parameter.grad = means[name][first:first + n].clone()
+            parameter.grad = means[name][first:first + n].to(parameter.device, copy=True)
         self.optimizer.step()
         for (name, first, n), parameter in zip(self._places(), self._parts):
             parameter.grad = None
@@ -463,7 +443,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
             "traffic": self._traffic(),
             "masters": {name: flat(master) for name, master in self._masters.items()},
             **saved_buckets(self._buckets), "places": self._places(),
-            **self._moments.state_dict(), "parts": [part.detach().clone() for part in self._parts],
+            **self._moments.state_dict(), "parts": [flat(part) for part in self._parts],
             "optimizer": optimizer_state(self.optimizer, self._parts)})
 
     @signals_wait

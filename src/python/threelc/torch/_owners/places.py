@@ -45,10 +45,20 @@ def _values_at(place: Place, saved: Sequence[Tuple[Place, Optional[torch.Tensor]
 
 
 def optimizer_state(optimizer: Any, parts: Sequence[torch.Tensor]) -> Dict[str, Any]:
-    """What an optimizer keeps for each part, and its settings. A copy."""
-    return copy.deepcopy({"parts": [dict(optimizer.state.get(part, {})) for part in parts],
-                          "groups": [{key: value for key, value in group.items() if key != "params"}
-                                     for group in optimizer.param_groups]})
+    """What an optimizer keeps for each part, and its settings. A copy, on the CPU."""
+    found: Dict[str, Any] = _saved({
+        "parts": [dict(optimizer.state.get(part, {})) for part in parts],
+        "groups": [{key: value for key, value in group.items() if key != "params"}
+                   for group in optimizer.param_groups]})
+    return found
+
+
+def _saved(value: Any) -> Any:
+    if torch.is_tensor(value):
+        return value.detach().to("cpu", copy=True)
+    if type(value) is dict:
+        return {key: _saved(each) for key, each in value.items()}
+    return type(value)(map(_saved, value)) if type(value) in (list, tuple) else copy.deepcopy(value)
 
 
 def optimizer_for(optimizer: Any, parts: Sequence[torch.Tensor], places: Sequence[Place],
