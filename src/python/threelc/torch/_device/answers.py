@@ -25,6 +25,7 @@ from ..kernels.ways import scalars_of, way_of
 from .crossing import Quartic, on_device, symbols_on_device, way_of_symbols
 from .norms import Norms, Taken, values_at
 from .residuals import Residuals
+from .streams import forked
 
 _Made = Tuple[List[Optional[bytes]], Dict[int, torch.Tensor], Taken]
 """the frames of answers; if these are taken the residuals, and what norms look at"""
@@ -56,6 +57,7 @@ class Answers(Residuals):
         self._residual_dtype = residual_dtype
         super().__init__({i: _writable(parts[i], allreduce) for i in ours}, device, residual_dtype)
 
+    @forked
     def reduce(self, pushes: Sequence[Any]) -> memoryview:
         """AllReduce.reduce(). What it cannot do here, the host does."""
         made = self._made(pushes)

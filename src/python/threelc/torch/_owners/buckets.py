@@ -10,7 +10,6 @@ import torch
 
 from ... import exchange
 from ..._errors import Status, StepError
-from .._common.device import queued
 from .._device.norms import with_norms
 from .._device.on_device import OnDevice
 from .._common.groups import Clock
@@ -98,7 +97,6 @@ class Bucket:
         self.wait: Callable[[], None] = nothing
         """until what is pulled is there"""
         self._came: List[Any] = []  # pushes
-        self._written: Callable[[], None] = nothing  # waits until `values` are
 
     def _on_device(self, worker: exchange.Worker,
                    residuals: Mapping[int, Optional[torch.Tensor]]) -> Optional[OnDevice]:
@@ -183,12 +181,10 @@ class Bucket:
     def take(self, gradients: List[torch.Tensor]) -> None:
         """Before push()."""
         self.values = gradients
-        self._written = queued(self._device)
 
     def push(self, weight: float, mail: Mail, clock: Clock) -> None:
         """Sends the gradients to their owners. weight: in the mean."""
         with clock.coding("compress"):
-            self._written()
             push = (self._now.on_device or self._now.worker).push(self.values, weight)
             outcome = self._now.worker.outcome()
             self.left_out = outcome.sentence if outcome.cause == Status.NONFINITE else ""
@@ -204,7 +200,6 @@ class Bucket:
                 values.copy_(weights(name))
             else:
                 values.zero_()
-        self._written = queued(self._device)
         server = self._now.server
         if server is None:
             return False
@@ -242,7 +237,6 @@ class Bucket:
         """`values` become what owners answered. answers: in the order of ranks."""
         self.failure = None
         self.late = 0
-        self._written()
         try:
             (self._now.on_device or self._now.worker).pull(
                 [answers[server - self._shift] for server in range(len(answers))], self.values)
@@ -252,7 +246,6 @@ class Bucket:
             self.failure = error
         if self._config.backup and not self.left_out:
             self.late = sum(self._is_late(server) for server in range(len(answers)))
-        queued(self._device)()
         self._came = []
 
     def _is_late(self, server: int) -> bool:
