@@ -4,7 +4,7 @@ whether streams wait as they must:
   - AssertionError: a stream uses what another one wrote, or writes what another one reads, and does not wait for it
   - memory that is let go while another stream uses it is a fault, unless record_stream() was called
   - what is copied to the host without waiting is there only after the stream was waited for.
-The host is one: what a thread has waited for, all know."""
+What a thread of the host has waited for, others do not know: streams wait for each other, whatever comes first."""
 import threading
 import weakref
 from contextlib import ExitStack, contextmanager
@@ -14,7 +14,7 @@ import torch
 from threelc.torch._device import streams
 from threelc.torch.kernels import tried
 
-_OWN = threading.local()  # stream: the current one of this thread
+_OWN = threading.local()  # stream: the current one of this thread; host: what it has waited for
 _GARBAGE = 0x5a
 _NO_FUNCTION = torch._C.DisableTorchFunction
 _WAITS = ("tolist", "item", "equal", "__bool__", "__int__", "__float__", "__index__", "is_nonzero")  # of the host
@@ -67,7 +67,8 @@ class Stream:
         while self._copies:
             self._copies.pop(0)()
         for gpu in _there:
-            _later(gpu.host, self.seen)
+            _later(gpu.host(), self.seen)
+            _later(gpu.done, self.seen)
 
 
 class Future(_FUTURE):
@@ -141,8 +142,8 @@ class Machine:
     def __init__(self, index):
         self.device = torch.device("cuda", index)
         self.default = Stream(self.device)
-        self.host = {}
-        """what it has waited for, as in Stream"""
+        self.done = {}
+        """what some thread of the host has waited for, as in Stream"""
         self.pinned = []
         """sizes of memory of the host that the GPU reaches"""
         self.queued = []
@@ -153,6 +154,11 @@ class Machine:
 
     def stream(self):
         return getattr(_OWN, "stream", None) or self.default
+
+    def host(self):
+        """What this thread has waited for."""
+        _OWN.__dict__.setdefault("host", {})
+        return _OWN.host
 
     def check(self, device):
         if device != self.device or self.stream().device != self.device:
@@ -191,7 +197,7 @@ class Machine:
                 del self._memories[address]
             for stream, number in memory.used.items():
                 if stream is not memory.stream and stream not in memory.lent and \
-                        max(memory.stream.seen.get(stream, 0), self.host.get(stream, 0)) < number:
+                        max(memory.stream.seen.get(stream, 0), self.done.get(stream, 0)) < number:
                     self.faults.append("memory is let go that another stream uses")
 
     def _moves(self, tensor, values):
@@ -207,7 +213,7 @@ class Machine:
     def begin(self, name):
         """Queues one."""
         stream = self.stream()
-        _later(stream.seen, self.host)
+        _later(stream.seen, self.host())
         stream.seen[stream] = stream.seen.get(stream, 0) + 1
         self.queued.append((threading.current_thread(), stream, name))
         return stream

@@ -16,8 +16,10 @@ from test_states import frozen
 from thread_ranks import RanksTest
 from threelc.torch import all_reduce
 from threelc.torch._common.runners import Background
-from threelc.torch._device import on_device, streams
+from threelc.torch._device import crossing, on_device, streams
+from threelc.torch._device.answers import Answers
 from threelc.torch._hook.arrival import Arrival
+from threelc.torch.kernels.ways import on_host
 from torch.nn.parallel import DistributedDataParallel
 
 GPU = torch.device("cuda", 1)
@@ -28,8 +30,11 @@ class Layer(torch.nn.Module):
     def __init__(self, n):
         super().__init__()
         self.weight = torch.nn.Parameter(torch.linspace(-1, 1, n))
+        self.register_buffer("seen", torch.zeros(3))
 
     def forward(self, x):
+        with torch.no_grad():
+            self.seen.add_(x.amax())
         return (x * self.weight).sin()
 
 
@@ -37,7 +42,7 @@ def net(place):
     """Parameters are where place() puts them."""
     model = torch.nn.Sequential(Layer(600), Layer(600), Layer(600))
     for layer in model:
-        layer.weight = torch.nn.Parameter(place(layer.weight.detach()))
+        layer.weight, layer.seen = torch.nn.Parameter(place(layer.weight.detach())), place(layer.seen)
     return model
 
 
@@ -48,7 +53,8 @@ def trained(model, optimizer, place, rank):
         model(place(x)).sum().as_subclass(torch.Tensor).backward()
         optimizer.step()
     state = {key: value for key, value in optimizer.state_dict().items() if key != "traffic"}  # which has times
-    return [layer.weight.detach().tolist() for layer in model], optimizer.stats.sent, frozen(state)
+    tensors = [tensor.detach().tolist() for layer in model for tensor in (layer.weight, layer.seen)]
+    return tensors, optimizer.stats.sent, frozen(state)
 
 
 def owners(rank, place, kind="ShardedOptimizer", **settings):
@@ -57,9 +63,13 @@ def owners(rank, place, kind="ShardedOptimizer", **settings):
         model, lambda p: torch.optim.SGD(p, 0.1), codec="3lc", min_numel=1, **settings), place, rank)
 
 
-def overlapping(rank, place):
+def overlapping(rank, place, **settings):
     """A bucket for each layer. The first step goes as floats."""
-    return owners(rank, place, overlap=True, bucket_mb=0.002, warmup_steps=1)
+    return owners(rank, place, overlap=True, bucket_mb=0.002, warmup_steps=1, buffers="first", **settings)
+
+
+def overlapping_host(rank, place):
+    return overlapping(rank, place, quantize="host")
 
 
 def push_pull(rank, place):
@@ -69,12 +79,16 @@ def push_pull(rank, place):
 def local(rank, place, **settings):
     model = net(place)
     return trained(model, threelc.torch.LocalSteps(
-        model, torch.optim.SGD(model.parameters(), 0.1), every=2, min_numel=1, quantize="auto", compare_every=1,
-        **{"codec": "topk:p=0.1+golomb", "residual_decay": 0.9, **settings}), place, rank)
+        model, torch.optim.SGD(model.parameters(), 0.1), every=2, min_numel=1, compare_every=1,
+        **{"codec": "topk:p=0.1+golomb", "residual_decay": 0.9, "quantize": "auto", **settings}), place, rank)
 
 
-def streaming(rank, place):
-    return local(rank, place, delay=1, codec="3lc", mode="sharded")
+def streaming(rank, place, **settings):
+    return local(rank, place, delay=1, codec="3lc", mode="sharded", **settings)
+
+
+def streaming_host(rank, place):
+    return streaming(rank, place, quantize="host")
 
 
 def gossip(rank, place):
@@ -131,43 +145,48 @@ def site():
     return f"{name} in {frame.f_code.co_name}"
 
 
-WAYS = (overlapping, push_pull, local, streaming, hooked, means)
+WITH_THREADS = (overlapping, overlapping_host, streaming, streaming_host, hooked, means)
 
 
 class Ways(RanksTest):
     def test_all(self):
-        """What is quantized and decoded, and all that other threads do, is aside."""
-        for way in (*WAYS, gossip):
+        """What is quantized and decoded, and all that other threads do, is in the side stream."""
+        for way in (*WITH_THREADS, push_pull, local, gossip):
             world, queued = 1 + (way is gossip), set()
 
-            def watched(name, queued=queued):
-                method = getattr(on_device.PushedFrames, name, None) or getattr(on_device.OnDevice, name)
+            def watched(place, name, queued=queued):
+                method = getattr(place, name)
 
                 def call(*arguments):
                     queued.add((name, torch.cuda.current_stream(GPU) is streams.side_stream(GPU)))
                     return method(*arguments)
-                return call
+                return mock.patch.object(place, name, call)
 
             with self.subTest(way.__name__):
                 wanted = self.on(world, lambda rank, way=way: way(rank, lambda tensor: tensor))
-                with fake_gpu(1, 1) as gpu, mock.patch.object(
-                        on_device.PushedFrames, "_push_frames", watched("_push_frames")), mock.patch.object(
-                            on_device.OnDevice, "_decode", watched("_decode")):
+                with fake_gpu(1, 1) as gpu, watched(on_device.PushedFrames, "_push_frames"), \
+                        watched(on_device.OnDevice, "_decode"), watched(Answers, "_made"):
                     found = self.on(world, lambda rank, way=way: way(rank, there))
                     own = streams.side_stream(GPU)
                 self.assertTrue(found == wanted)  # a list of differences would be long
-                self.assertEqual(queued, {("_push_frames", True), ("_decode", True)} if way is not gossip else
-                                 {("_push_frames", True)})
+                done = ["_push_frames"] if way is gossip else ["_push_frames", "_decode"]
+                if way in (streaming, hooked, means):
+                    done.append("_made")
+                if way in (overlapping_host, streaming_host):
+                    done = []
+                self.assertEqual(queued, {(name, True) for name in done})
                 threads = {stream for thread, stream, _ in gpu.queued if thread.name.startswith("threelc")}
-                self.assertEqual(threads, {own} if way in (overlapping, streaming, hooked, means) else set())
+                self.assertEqual(threads, {own} if way in WITH_THREADS else set())
 
-    def test_no_wait_too_many(self):
+    def test_each_wait(self):
         """Without any of them, something is used too early."""
         wait, seen = Stream.wait_event, set()
-        cases = (("begun in guarded", overlapping), ("begun in done", streaming), ("begun in job", means),
-                 ("begun in fork_join", push_pull), ("wait in wait", overlapping), ("wait in __call__", means),
+        cases = (("begun in guarded", overlapping), ("begun in guarded", overlapping_host),
+                 ("begun in guarded", streaming_host), ("begun in work", streaming), ("begun in work", means),
+                 ("begun in work", hooked), ("begun in job", means), ("begun in fork_join", push_pull),
+                 ("begun in in_order", hooked), ("wait in wait", overlapping), ("wait in done_by", means),
                  ("wait in fork_join", push_pull), ("wait in fork_join", means), ("gradients", hooked),
-                 ("future", hooked), ("future", means), ("in_order", hooked))
+                 ("future", hooked), ("future", means))
         for name, way in cases:
             def skips(stream, event, name=name):
                 where = site()
@@ -179,7 +198,7 @@ class Ways(RanksTest):
                 with self.assertRaises(Exception), fake_gpu(1, 1) as gpu:
                     self.on(1, lambda rank, way=way: way(rank, there))
                 self.assertTrue(gpu.faults)
-        self.assertEqual(seen, {name for name, _ in cases} | {"wait in call"})  # for which see below
+        self.assertEqual(seen, {name for name, _ in cases})
 
 
 class Order(RanksTest):
@@ -217,6 +236,14 @@ class Order(RanksTest):
             with streams.on_side_stream(GPU):
                 one.give_up()
             self.assertTrue((2 * one.future.wait()).isnan().all())
+
+    def test_pinned(self):
+        """What crosses lies in memory that the GPU reaches: payloads, gradients that the host quantizes, and answers."""
+        with fake_gpu(1, 1) as gpu:
+            tensor = there(torch.ones(9))
+            self.assertEqual((on_host(tensor).tolist(), Arrival(tensor).host().tolist()), ([1.0] * 9, [1.0] * 9))
+            crossing._room(5, GPU)
+            self.assertEqual(len(gpu.pinned), 3)
 
     def test_memory(self):
         """Of a tensor that its owner lets go is not used again before the exchange is done."""

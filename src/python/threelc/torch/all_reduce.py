@@ -84,17 +84,7 @@ class AllReduce:
         if self._jobs is None:
             self._run(name, tensor)
         else:
-            work = SideWork(tensor.device)
-
-            def job() -> None:
-                with work.begun():
-                    lent([tensor])
-                    self._run(name, tensor)
-
-            try:
-                self._jobs.call(job)
-            finally:
-                work.wait()
+            SideWork(tensor.device).done_by(self._jobs.call, lambda: self._run(name, tensor))
         return tensor
 
     def start(self, name: str, tensor: torch.Tensor) -> "torch.futures.Future[torch.Tensor]":
@@ -111,16 +101,14 @@ class AllReduce:
         work = SideWork(tensor.device)
 
         def job() -> None:
-            with work.begun():
-                try:
-                    lent([tensor])
+            try:
+                with work.begun():
                     self._run(name, tensor)
-                except Exception as error:
-                    future.set_exception(error)
-                except BaseException as error:  # which a future does not take
-                    future.set_exception(RuntimeError(f"the exchange of {name} was ended by {error!r}"))
-                else:
                     future.set_result(tensor)  # who waits for it waits for what was queued until now, too
+            except Exception as error:
+                future.set_exception(error)
+            except BaseException as error:  # which a future does not take
+                future.set_exception(RuntimeError(f"the exchange of {name} was ended by {error!r}"))
 
         self._jobs.put(job)
         return future
@@ -129,6 +117,7 @@ class AllReduce:
     def _run(self, name: str, tensor: torch.Tensor) -> None:
         with self._lock:
             try:
+                lent([tensor])
                 self._means.run(name, {name: tensor.numel()}, tensor)
             except BaseException as error:
                 if not isinstance(error, StepError):

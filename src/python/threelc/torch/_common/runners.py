@@ -28,7 +28,7 @@ class Background:
     the caller waits, and the other ranks get an error, too."""
 
     def __init__(self, name: str, transport: Transport, device: Optional[torch.device] = None) -> None:
-        """device: jobs work there, beside what the model computes. None: on the host."""
+        """device: of the model; jobs work there beside what it computes. None: of several devices."""
         self._device = device
         self._jobs = Jobs(name)
         self._transport = transport
@@ -67,16 +67,7 @@ class Background:
 
     def call(self, function: Callable[[], Any]) -> Any:
         """What function() returns in the thread, after all jobs before it, failed ones, too."""
-        work = SideWork(self._device)
-
-        def done() -> Any:
-            with work.begun():
-                return function()
-
-        try:
-            return self._jobs.call(done)
-        finally:
-            work.wait()
+        return SideWork(self._device).done_by(self._jobs.call, function)
 
 
 def nothing() -> None:

@@ -16,6 +16,7 @@ from typing import Any, Callable, Iterable, Iterator, Optional, TypeVar, cast
 import torch
 
 C = TypeVar("C", bound=Callable[..., Any])
+T = TypeVar("T")
 
 
 def has_streams(device: Optional[torch.device]) -> bool:
@@ -53,28 +54,39 @@ def queued(device: Optional[torch.device]) -> Callable[[], None]:
 
 
 class SideWork:
-    """Work on a side stream that a thread hands to another one, or does itself."""
+    """Work on side streams that a thread hands to another one, or does itself."""
 
-    def __init__(self, device: Optional[torch.device]) -> None:
-        """The work begins after what this thread has queued until now."""
-        self._device = device
-        self._before = self._after = queued(device)
+    def __init__(self, *devices: Optional[torch.device]) -> None:
+        """The work begins after what this thread has queued on these devices until now."""
+        self._devices = [device for device in devices if device is not None]
+        self._before = self._after = list(map(queued, self._devices))
 
     @contextmanager
     def begun(self) -> Iterator[None]:
         """Meanwhile the thread that does the work queues it."""
-        with ExitStack() as stack:
-            if self._device is not None:
-                stack.enter_context(on_side_stream(self._device))
-            self._before()
+        with on_side_stream(*self._devices):
+            for wait in self._before:
+                wait()
             try:
                 yield
             finally:
-                self._after = queued(self._device)
+                self._after = list(map(queued, self._devices))
 
     def wait(self) -> None:
         """What this thread queues from now on begins after the work, all of which was queued."""
-        self._after()
+        for wait in self._after:
+            wait()
+
+    def done_by(self, call: Callable[[Callable[[], T]], T], function: Callable[[], T]) -> T:
+        """What function() returns, which is the work. call: calls it in another thread, and waits for that."""
+        def work() -> T:
+            with self.begun():
+                return function()
+
+        try:
+            return call(work)
+        finally:
+            self.wait()
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import torch
 
 from .._common.jobs import Job, Jobs
 from .._common.transport import Transport
-from .._device.streams import on_side_stream, queued
+from .._device.streams import SideWork, on_side_stream
 from .arrival import Arrival
 
 
@@ -40,12 +40,11 @@ class ArrivalJobs(Jobs):
 
     def after_now(self, job: Job) -> Job:
         """The job, which begins after what this thread has queued on the devices until now."""
-        waits = list(map(queued, self._devices))
+        work = SideWork(*self._devices)
 
         def in_order() -> None:
-            for wait in waits:
-                wait()
-            job()
+            with work.begun():
+                job()
 
         return in_order
 
@@ -70,13 +69,7 @@ class ArrivalJobs(Jobs):
             raise
 
     def call(self, function: Callable[[], Any]) -> Any:
-        devices = self._devices
-
-        def called() -> Any:
-            with on_side_stream(*devices):
-                return function()
-
-        return super().call(called)
+        return SideWork(*self._devices).done_by(super().call, function)
 
 
 def _give_up(arrivals: List[Arrival]) -> None:
