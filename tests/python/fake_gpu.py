@@ -382,8 +382,7 @@ def fake_gpu(index, current=None):
              (torch.cuda, {"Stream": Stream, "stream": _current, "current_device": lambda: current,
                            "current_stream": lambda device=None: gpu.stream()}))
     with ExitStack() as stack:
-        streams.side_stream.cache_clear()
-        stack.callback(streams.side_stream.cache_clear)
+        stack.enter_context(mock.patch.object(streams, "_STREAMS", {}))
         _there.append(gpu)
         stack.callback(_there.clear)
         for where, replaced in fakes:

@@ -19,6 +19,7 @@ from threelc.torch._common.runners import Background
 from threelc.torch._device import crossing, on_device, streams
 from threelc.torch._device.answers import Answers
 from threelc.torch._hook.arrival import Arrival
+from threelc.torch.kernels.selector import Selector
 from threelc.torch.kernels.ways import on_host
 from torch.nn.parallel import DistributedDataParallel
 
@@ -262,6 +263,34 @@ class Order(RanksTest):
                 mock.patch.object(on_device, "lent", lambda tensors: None), \
                 mock.patch.object(all_reduce, "lent", lambda tensors: None):
             self.on(1, run)
+
+    def test_memory_of_pushes_and_pulls(self):
+        """The same of gradients, and of what is pulled."""
+        def exchange():
+            residual = torch.zeros(600)
+            one = threelc.exchange.AllReduce(threelc.exchange.Config(workers=1, push="topk:p=0.1", pull="3lc", min_n=1),
+                                             0, [threelc.exchange.Tensor("a", 600, residual=residual)])
+            there_too = on_device.OnDevice(one, Selector.of("topk:p=0.1"), {0: residual}, GPU)
+            gradient, out = there(torch.ones(600)), torch.zeros(600, device=GPU)
+            work = streams.SideWork(GPU)
+            with work.begun():
+                there_too.pull([one.reduce(there_too.push([gradient], 1.0))], [out])
+
+        def run(left_out):
+            calls = []
+
+            def lent(tensors):
+                calls.append(None)
+                if len(calls) != left_out:
+                    streams.lent(tensors)
+
+            with fake_gpu(1, 1), mock.patch.object(on_device, "lent", lent):
+                exchange()
+
+        run(0)
+        for left_out in 1, 2:
+            with self.subTest(left_out), self.assertRaisesRegex(AssertionError, "memory is let go"):
+                run(left_out)
 
     def test_other_devices(self):
         """The CPU and those of other makers have no streams: nothing waits, nothing is made."""

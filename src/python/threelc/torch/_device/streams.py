@@ -10,13 +10,14 @@ yet run on a GPU.
 from __future__ import annotations
 
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache, wraps
-from typing import Any, Callable, Iterable, Iterator, Optional, TypeVar, cast
+from functools import wraps
+from typing import Any, Callable, Dict, Iterable, Iterator, Optional, TypeVar, cast
 
 import torch
 
 C = TypeVar("C", bound=Callable[..., Any])
 T = TypeVar("T")
+_STREAMS: Dict[torch.device, Any] = {}
 
 
 def has_streams(device: Optional[torch.device]) -> bool:
@@ -24,11 +25,11 @@ def has_streams(device: Optional[torch.device]) -> bool:
     return device is not None and device.type == "cuda"
 
 
-@lru_cache(maxsize=None)
 def side_stream(device: torch.device) -> Any:
     """One for each device. No collective of NCCL is queued in it: objects of several ranks would wait for each other in
     different orders."""
-    return torch.cuda.Stream(device)
+    found = _STREAMS.get(device)
+    return _STREAMS.setdefault(device, torch.cuda.Stream(device)) if found is None else found  # of whoever came first
 
 
 @contextmanager
