@@ -239,7 +239,7 @@ class Order(RanksTest):
             self.assertTrue((2 * one.future.wait()).isnan().all())
 
     def test_pinned(self):
-        """What crosses lies in memory that the GPU reaches: payloads, gradients that the host quantizes, and answers."""
+        """Payloads, gradients that the host quantizes, and answers lie in memory that the GPU reaches."""
         with fake_gpu(1, 1) as gpu:
             tensor = there(torch.ones(9))
             self.assertEqual((on_host(tensor).tolist(), Arrival(tensor).host().tolist()), ([1.0] * 9, [1.0] * 9))
