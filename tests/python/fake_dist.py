@@ -8,7 +8,7 @@ from collections import defaultdict, namedtuple
 
 import threelc.torch
 import torch
-from fake_gpu import Gpu
+from fake_gpu import Gpu, carried
 from threelc.torch._common import staging, transport
 
 # rank, the number of its call from 1 on, and what happens:
@@ -82,6 +82,7 @@ class Network:
         for part in given or ():
             if isinstance(part, Gpu) != (group.backend == "nccl") or part.is_sparse and group.backend == "nccl":
                 raise ValueError(f"{group.backend} takes no such tensor")
+        given = given and list(map(carried, given))
         kind = self._begin(group)
         if kind == "alters":
             given = _altered(given)
@@ -115,15 +116,15 @@ class Network:
         if found.dtype != target.dtype or found.numel() != target.numel() or (
                 come is not None and [parts[group.rank].numel() for parts in given] != list(come)):
             raise RuntimeError("a rank sent another number of bytes than was expected")
-        target.copy_(found)
+        target.copy_(found, non_blocking=True)
 
     def all_reduce(self, tensor, group=None):
         given = self._together(group, "all_reduce", [tensor.clone()])
         first, *others = (part[0] for part in given)
-        tensor.copy_(sum(others, first))  # sparse ones are not added to a number
+        tensor.copy_(sum(others, first), non_blocking=True)  # sparse ones are not added to a number
 
     def broadcast(self, tensor, root, group=None):
-        tensor.copy_(self._together(group, "broadcast", [tensor.clone()])[root][0])
+        tensor.copy_(self._together(group, "broadcast", [tensor.clone()])[root][0], non_blocking=True)
 
     def isend(self, tensor, rank, group=None, tag=0):
         kind = self._begin(group)

@@ -13,7 +13,7 @@ from device_frames import counted
 from outer_models import Scaler, in_pieces
 from test_ddp import bits, start, train
 from threelc import Status
-from threelc.torch._common.device import check_quantize, place_of, queued
+from threelc.torch._common.device import check_quantize, place_of
 from threelc.torch._device import crossing
 from threelc.torch._device.norms import Norms, values_at, with_norms
 from threelc.torch._device.on_device import OnDevice
@@ -115,20 +115,6 @@ class Places(unittest.TestCase):
         with self.assertRaisesRegex(ValueError, '^momentum_correction goes with quantize="auto" or "host": velocities '
                                                 'are on the host$'):
             check_quantize("device", 0.9)
-
-    def test_waiting(self):
-        """For what the stream of this thread has to do on the device; on the CPU there is nothing to wait for."""
-        gpu = torch.device("cuda", 1)
-        with mock.patch.object(torch.cuda, "Event") as event, mock.patch.object(torch.cuda, "current_stream") as stream:
-            for device in (None, torch.device("cpu")):
-                queued(device)()
-            event.assert_not_called()
-            wait = queued(gpu)
-            stream.assert_called_once_with(gpu)
-            event.return_value.record.assert_called_once_with(stream.return_value)
-            event.return_value.synchronize.assert_not_called()
-            wait()
-            event.return_value.synchronize.assert_called_once_with()
 
 
 class Pushes(unittest.TestCase):

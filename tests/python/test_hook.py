@@ -139,7 +139,7 @@ class Arrivals(unittest.TestCase):
             self.assertIsNone(arrived(sparse(3e38, 3e38, dtype=dtype)).nonfinite())
 
     def test_from_another_device(self):
-        """Gradients are waited for, and copied once; only what was written comes back."""
+        """Gradients are waited for before they are copied, once, and before results are; only these come back."""
         waited = []
         buffer = torch.arange(10.0)
         one = elsewhere(buffer, lambda: waited.append(1))
@@ -155,7 +155,7 @@ class Arrivals(unittest.TestCase):
         one.finish(2)
         self.assertEqual(one.future.value().tolist(), [3, 3, 2, 3, 4, 5, 6, 7, 8, 9])
         self.assertIs(one.gradients(), buffer)
-        self.assertEqual(waited, [1, 1])
+        self.assertEqual(waited, [1, 1, 1])
 
     def test_from_another_device_sparse(self):
         buffer = sparse(1.0, 2.0)

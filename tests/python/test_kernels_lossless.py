@@ -94,7 +94,7 @@ class Stages(unittest.TestCase):
                 scalars.append(way.scalars(found.tolist(), len(gradient)))
                 made.append(torch.empty(way.size(len(gradient)), dtype=torch.uint8))
                 way.encode(residual, gradient, torch.tensor(scalars[-1]), None, residual.clone(), made[-1])
-            with mock.patch.object(ways, "_on_host", mock.Mock(side_effect=torch.Tensor.clone)) as copies:
+            with mock.patch.object(ways, "on_host", mock.Mock(side_effect=torch.Tensor.clone)) as copies:
                 frames = way.frames(torch.cat(made), [each if n else [] for n, each in zip(ns, scalars)], ns, "f32")
             self.assertEqual(frames, [threelc.Context(len(x), codec).compress(x) for x in gradients], codec)
             copied, = copies.call_args.args

@@ -59,9 +59,9 @@ class Messages(RanksTest):
 
     def test_what_crosses(self):
         """Messages do so from and to pinned memory: those of all ranks."""
-        with fake_gpu(3, 3) as pinned:
+        with fake_gpu(3, 3) as gpu:
             self.on(1, lambda rank: Transport(group_of("nccl")).all_gather(memoryview(b"abc")) and None)
-        self.assertEqual(pinned, [(3,), (3,)])
+        self.assertEqual(gpu.pinned, [(3,), (3,)])
 
     def test_trainings(self):
         """The same bits, also where a thread sends."""

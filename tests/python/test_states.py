@@ -85,7 +85,7 @@ def said(function, *arguments):
 def frozen(thing):
     """A state that can be compared."""
     if torch.is_tensor(thing):
-        return thing.detach().numpy().tobytes()
+        return thing.detach().cpu().numpy().tobytes()
     if isinstance(thing, dict):
         return {key: frozen(value) for key, value in thing.items() if key != "thread_seconds"}
     return [frozen(part) for part in thing] if isinstance(thing, (list, tuple)) else thing

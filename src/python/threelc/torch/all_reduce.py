@@ -20,6 +20,7 @@ from ._common.moments import MOMENTS, check_moments
 from ._common.signals import signals_wait
 from ._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, check_made, states_for
 from ._common.transport import Transport
+from ._device.streams import SideWork, lent
 
 STATE_VERSION = 1  # of state_dict()
 _STATE = Kind("AllReduce", STATE_VERSION,
@@ -83,7 +84,7 @@ class AllReduce:
         if self._jobs is None:
             self._run(name, tensor)
         else:
-            self._jobs.call(lambda: self._run(name, tensor))
+            SideWork(tensor.device).done_by(self._jobs.call, lambda: self._run(name, tensor))
         return tensor
 
     def start(self, name: str, tensor: torch.Tensor) -> "torch.futures.Future[torch.Tensor]":
@@ -97,19 +98,17 @@ class AllReduce:
             torch.futures.Future() if on_cpu else torch.futures.Future(devices=[tensor.device]))
         self._begun[:] = [each for each in self._begun if not each.done()]
         self._begun.append(future)
-        written = None if on_cpu else torch.cuda.current_stream(tensor.device).record_event()
+        work = SideWork(tensor.device)
 
         def job() -> None:
             try:
-                if written is not None:
-                    written.synchronize()
-                self._run(name, tensor)
+                with work.begun():
+                    self._run(name, tensor)
+                    future.set_result(tensor)  # who waits for it waits for what was queued until now, too
             except Exception as error:
                 future.set_exception(error)
             except BaseException as error:  # which a future does not take
                 future.set_exception(RuntimeError(f"the exchange of {name} was ended by {error!r}"))
-            else:
-                future.set_result(tensor)
 
         self._jobs.put(job)
         return future
@@ -118,6 +117,7 @@ class AllReduce:
     def _run(self, name: str, tensor: torch.Tensor) -> None:
         with self._lock:
             try:
+                lent([tensor])
                 self._means.run(name, {name: tensor.numel()}, tensor)
             except BaseException as error:
                 if not isinstance(error, StepError):

@@ -211,7 +211,9 @@ class LocalSteps(InPlaceOfOptimizer):
                      transport.rank, residuals, warmup_rounds, compare_every,
                      self._buffers if i == len(divided) - 1 else None, place, residual_dtype)
             for i, names in enumerate(divided)]
-        self._runner: Union[Inline, Background] = Background("threelc-local", transport) if delay else Inline()
+        self._runner: Union[Inline, Background] = Inline()
+        if delay:
+            self._runner = Background("threelc-local", transport, self._model.device)
         self._steps = self._rounds = self._skipped = 0
         self._largest_before = 0  # of largest_round: before this object went on from a state
         self.weight = 1.0

@@ -2,14 +2,13 @@
 """Where tensors are quantized."""
 from __future__ import annotations
 
-from typing import Callable, Iterable, NoReturn, Optional
+from typing import Iterable, NoReturn, Optional
 
 import torch
 
 from ...context import Context
 from ..kernels.ways import quantizer_for
 from .arguments import one_of
-from .runners import nothing
 
 
 def check_quantize(quantize: str, momentum_correction: Optional[float], codec: str = "raw",
@@ -50,14 +49,3 @@ def place_of(quantize: str, devices: Iterable[torch.device], needs_host: bool,
         where = " and ".join(sorted(map(str, found))) or "nowhere"
         _refuse_bfloat16(f'with quantize="{quantize}" nothing on {where} is')
     return place
-
-
-def queued(device: Optional[torch.device]) -> Callable[[], None]:
-    """A function that waits until the device has done what this thread asked of it until now: another thread may have
-    another stream. None, or the CPU: nothing waits."""
-    if device is None or device.type == "cpu":
-        return nothing
-    event = torch.cuda.Event()
-    event.record(torch.cuda.current_stream(device))
-    wait: Callable[[], None] = event.synchronize
-    return wait

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
-from typing import Any, Dict, Iterable, Iterator, Sequence, Tuple
+from typing import Any, Dict, Iterable, Iterator, Optional, Sequence, Tuple
 
 import torch
 import torch.distributed as dist
@@ -119,6 +119,12 @@ class Model:
         self._may_be_sharded = may_be_sharded
         if not self.parameters:
             raise ValueError(f"{who} takes a model with parameters that are trained; here none has requires_grad")
+
+    @property
+    def device(self) -> Optional[torch.device]:
+        """Where all parameters lie that are trained. None: on several devices."""
+        found = {parameter.device for parameter in self.parameters.values()}
+        return found.pop() if len(found) == 1 else None
 
     def reshard(self) -> None:
         """Parameters are shards, also where FSDP2 has kept whole ones from the last forward pass."""

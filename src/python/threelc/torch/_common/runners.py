@@ -5,6 +5,9 @@ from __future__ import annotations
 import queue
 from typing import Any, Callable, Optional
 
+import torch
+
+from .._device.streams import SideWork
 from .jobs import Job, Jobs
 from .transport import Transport
 
@@ -24,19 +27,24 @@ class Background:
     """Does jobs in a thread, one after the other. If one fails, it and all that follow raise the same exception where
     the caller waits, and the other ranks get an error, too."""
 
-    def __init__(self, name: str, transport: Transport) -> None:
+    def __init__(self, name: str, transport: Transport, device: Optional[torch.device] = None) -> None:
+        """device: of the model; jobs work there beside what it computes. None: of several devices."""
+        self._device = device
         self._jobs = Jobs(name)
         self._transport = transport
         self._failure: Optional[BaseException] = None
 
     def put(self, job: Job) -> Job:
-        """Returns what waits until the job is done, and those before it."""
+        """Returns what waits until the job is done, and those before it. On the device the job begins after what this
+        thread has queued, and what the one that waits queues then begins after the job."""
+        work = SideWork(self._device)
         done: "queue.SimpleQueue[None]" = queue.SimpleQueue()
 
         def guarded() -> None:
             try:
                 if self._failure is None:
-                    job()
+                    with work.begun():
+                        job()
             except BaseException as error:
                 self._failure = error
                 self._transport.abort()
@@ -46,6 +54,7 @@ class Background:
         def wait() -> None:
             self._jobs.wait(done)
             done.put(None)  # for who waits again
+            work.wait()
             if self._failure is not None:
                 raise self._failure
 
@@ -58,7 +67,7 @@ class Background:
 
     def call(self, function: Callable[[], Any]) -> Any:
         """What function() returns in the thread, after all jobs before it, failed ones, too."""
-        return self._jobs.call(function)
+        return SideWork(self._device).done_by(self._jobs.call, function)
 
 
 def nothing() -> None:

@@ -22,6 +22,7 @@ from .crossing import on_device
 from .means import means_of
 from .norms import Norms, Taken, values_at
 from .residuals import Residuals
+from .streams import forked
 
 
 class Made(NamedTuple):
@@ -105,6 +106,7 @@ class ReducedAnswers(Answers):
 
     _owner: exchange.AllReduce
 
+    @forked
     def reduce(self, pushes: Sequence[Any]) -> memoryview:
         """AllReduce.reduce(). What it cannot do here, the host does."""
         made = self._made(pushes)

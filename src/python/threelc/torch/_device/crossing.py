@@ -44,7 +44,7 @@ def symbols_on_device(frames: Sequence[Any], ns: Sequence[int], blocks: Sequence
     host = _room(sum(sizes), device)
     scales: List[Sequence[float]] = [decompress_quartic(frame, n, piece)[1]
                                      for frame, n, piece in zip(frames, ns, host.split(sizes))]
-    return scales, host.to(device)
+    return scales, _there(host, device)
 
 
 def way_of_symbols(info: FrameInfo) -> Callable[..., Quartic]:
@@ -64,7 +64,7 @@ def payloads_on_device(frames: Sequence[Any], device: torch.device) -> Tuple[Lis
     host = _room(sum(sizes), device)
     for frame, head, piece in zip(frames, heads, host.split(sizes)):
         memmove(piece.data_ptr(), octets(frame, "frame").address + head, len(piece))
-    return [bytes(frame[:head]) for frame, head in zip(frames, heads)], host.to(device), sizes
+    return [bytes(frame[:head]) for frame, head in zip(frames, heads)], _there(host, device), sizes
 
 
 def on_device(numbers: Sequence[Sequence[float]], device: torch.device) -> Sequence[torch.Tensor]:
@@ -80,6 +80,11 @@ def crossed(tensors: Sequence[torch.Tensor], device: torch.device) -> Sequence[t
         return tensors
     found: Sequence[torch.Tensor] = torch.cat(list(tensors)).to(device).split(list(map(len, tensors)))
     return found
+
+
+def _there(host: torch.Tensor, device: torch.device) -> torch.Tensor:
+    """Memory of _room() on the device, as soon as that comes to it. The host does not wait."""
+    return host.to(device, non_blocking=device.type == "cuda")
 
 
 def _room(size: int, device: torch.device) -> torch.Tensor:

@@ -13,6 +13,7 @@ from typing import List, Optional, Protocol, Sequence, Tuple
 import torch
 
 from ...exchange import Stats
+from .streams import fork_join, forked
 
 _SAMPLE, _PIECE, _TURNS, _STRIDE, _LANES = 512, 64, 64, 7, 8  # as there
 
@@ -32,7 +33,9 @@ class Norms:
         turn, n = (torch.tensor(each, dtype=torch.int64).repeat_interleave(
             torch.tensor(self._counts, dtype=torch.int64)) for each in (turns, self._sizes))
         self._host = i * turn, i * _STRIDE, turn, n
-        self._there = [each.to(device) for each in self._host]
+        self._device = device
+        with fork_join(device):
+            self._there = [each.to(device) for each in self._host]
         self._kept: Optional[Taken] = None
 
     def places(self, step: int) -> Sequence[torch.Tensor]:
@@ -50,6 +53,7 @@ class Norms:
         """Others made the frames of these parts."""
         self._kept = None
 
+    @forked
     def squares(self) -> Tuple[float, float]:
         """Of signal and residual in the last step that had frames."""
         if self._kept is None or not self._sizes:

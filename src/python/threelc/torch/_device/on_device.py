@@ -25,10 +25,11 @@ from ..kernels.code_choice import code_sweeps_for
 from ..kernels.codes import Codes, Words
 from ..kernels.quantizer import Quantizer
 from ..kernels.selector import Selector
-from ..kernels.ways import scalars_of, way_of
+from ..kernels.ways import on_host, scalars_of, way_of
 from .crossing import Quartic, on_device, payloads_on_device, way_of_symbols
 from .norms import Norms, Taken, values_at
 from .residuals import Residuals
+from .streams import forked, lent
 
 _Answer = Tuple[Any, torch.Tensor, int]  # frame, where it goes, values of a block
 
@@ -52,8 +53,10 @@ class PushedFrames:
         self._kept = [part for part in self._quantized if part[0] in residuals]
         self.norms = Norms([n for _, _, n in self._kept], device)
 
+    @forked
     def push(self, gradients: Sequence[torch.Tensor], *weight: float) -> Any:
         """The object's push of gradients on the device, with the weight that it takes."""
+        lent(gradients)
         if not self._quantized:  # as in steps of floats, and where tensors are empty
             return self._pushing.push([gradient.cpu() for gradient in gradients], *weight)
         if isinstance(self._quantizer, Selector):
@@ -87,7 +90,7 @@ class PushedFrames:
         rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
         chosen = [members.take(sweeps, selector, *tensors, each, numbers, _part_of(rest, part))
                   for part, tensors, each, numbers in zip(ours, values, measured, found)]
-        made = members.frames(selector, chosen, self._pushing.config.dtype)  # it may write into the rest
+        made = members.frames(selector, chosen, self._pushing.config.dtype, to_host=on_host)  # may write into the rest
         return self._push_frames(gradients, dict(zip(ours, made)), rest, self._taken(gradients, rest), *weight)
 
     def _taken(self, gradients: Sequence[torch.Tensor], rest: Dict[int, torch.Tensor]) -> Taken:
@@ -136,8 +139,10 @@ class OnDevice(PushedFrames, Residuals):
         PushedFrames.__init__(self, pushing, quantizer, host, device, self.residuals, residual_dtype)
         self._pulled: List[Tuple[int, int, int]] = [(p.tensor, p.first, p.n) for p in pushing.pulled_parts()]
 
+    @forked
     def pull(self, messages: Sequence[Any], out: Sequence[torch.Tensor]) -> None:
         """The object's pull to tensors on the device; with gather the host decodes all."""
+        lent(out)
         gather, late, decoded = self._object.config.gather, self._object.stats.late, {i for i, _, _ in self._pulled}
         # the parts of a server on which the step failed stay what they are
         host = [None if i in decoded else torch.empty_like(o, device="cpu") if gather else o.cpu()

@@ -8,6 +8,7 @@ from typing import Dict, Iterator
 import torch
 
 from ..kernels.operations import rounded
+from .streams import fork_join, forked
 
 
 class Residuals:
@@ -18,10 +19,14 @@ class Residuals:
     def __init__(self, host: Dict[int, torch.Tensor], device: torch.device, dtype: torch.dtype) -> None:
         """host: those of the object, by any index. Those on the device, of this dtype, begin with their values."""
         self._host = host
-        self.residuals = {i: torch.zeros(len(residual), dtype=dtype, device=device) for i, residual in host.items()}
+        self._device = device
+        with fork_join(device):
+            self.residuals = {i: torch.zeros(len(residual), dtype=dtype, device=device)
+                              for i, residual in host.items()}
         self._is_away = True
         self.from_host()
 
+    @forked
     def from_host(self) -> None:
         """Moves residuals from the object to the device, if they are not there."""
         for i, residual in self.residuals.items() if self._is_away else ():
@@ -29,6 +34,7 @@ class Residuals:
             self._host[i].zero_()
         self._is_away = False
 
+    @forked
     def to_host(self) -> None:
         """Moves them to the object; then its functions may be called that use them."""
         for i, residual in self.residuals.items() if not self._is_away else ():
@@ -46,6 +52,7 @@ class Residuals:
             if not was_away:
                 self.from_host()
 
+    @forked
     def take_back(self) -> None:
         """Adds what the object has got back. Where that is 0, residuals keep their bits."""
         for i, residual in self.residuals.items():

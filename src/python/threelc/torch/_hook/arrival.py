@@ -7,8 +7,8 @@ from typing import List, Optional, Sequence, Tuple
 
 import torch
 
-from .._common.device import queued
 from .._common.transport import Transport
+from .._device.streams import has_streams, queued
 
 
 class Arrival:
@@ -36,7 +36,7 @@ class Arrival:
         self.whole = True
 
     def gradients(self) -> torch.Tensor:
-        """The buffer where it is, as soon as the gradients are in it."""
+        """The buffer where it is. What this thread queues from now on begins when the gradients are in it."""
         self._computed()
         return self.buffer
 
@@ -47,7 +47,7 @@ class Arrival:
 
     def _memory(self) -> torch.Tensor:
         if self._host is None:
-            self._host = torch.empty_like(self.buffer, device="cpu")
+            self._host = torch.empty_like(self.buffer, device="cpu", pin_memory=has_streams(self.buffer.device))
         return self._host
 
     def host(self) -> torch.Tensor:
@@ -113,11 +113,12 @@ class Arrival:
             self.future.set_exception(self._error)
 
     def _to_buffer(self, host: torch.Tensor) -> None:
-        if self.buffer.is_sparse:
-            self.buffer.copy_(host)
+        buffer = self.gradients()
+        if buffer.is_sparse:
+            buffer.copy_(host)
             return
         for part in self._written:
-            self.buffer[part] = host[part]
+            buffer[part] = host[part]
 
 
 def _dense(tensor: torch.Tensor) -> torch.Tensor:

@@ -24,6 +24,7 @@ from .._common.signals import SignalsWait
 from .._common.starving import Starving, residual_ratios
 from .._common.states import GROUP, MADE, RANKS, TRAFFIC, Kind, Optionally, check_made, made_with, plain, states_for
 from .._common.transport import Transport
+from .._device.streams import fork_join
 from .arrival import Arrival
 from .arrival_jobs import ArrivalJobs
 from .counts import Counts, Stats, Step
@@ -47,7 +48,7 @@ class DDPState:
 
     def __init__(self, model: Any, settings: Settings, transport: Transport, scaler: Any, seed: int,
                  threads: Optional[int], quantize: str, residual_dtype: torch.dtype) -> None:
-        self._jobs = ArrivalJobs(transport)
+        self._jobs = ArrivalJobs(transport, (p.device for p in model.module.parameters()))
         self._settings = settings
         self._transport = transport
         self._scaler = scaler
@@ -179,7 +180,7 @@ class DDPState:
                 raise self._broken
         if self._replicas.due(self._started):
             when, joined = f"after step {self._started}", self._joined
-            self._put(lambda: self._replicas.compare(self._transport, when, not joined))
+            self._put(self._jobs.after_now(lambda: self._replicas.compare(self._transport, when, not joined)))
         self._started += 1
         self._scale_known = self._scaler is None
 
@@ -272,7 +273,8 @@ class DDPState:
             if name in self.residuals and torch.isfinite(result).all() and result.any() and (
                     parameter.grad is None or not torch.equal(parameter.grad, result)):
                 residual = self.residuals[name]
-                residual += result.as_strided((result.numel(),), (1,)).float().to(residual.device)
+                with fork_join(residual.device):
+                    residual += result.as_strided((result.numel(),), (1,)).float().to(residual.device)
 
     def _tell(self) -> None:
         """Warnings and exceptions of the thread, where the user sees them."""

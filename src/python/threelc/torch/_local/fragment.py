@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Union
+from typing import Any, Dict, Iterable, List, Mapping, Optional, Sequence, Union
 
 import torch
 
@@ -12,7 +12,6 @@ from ... import exchange
 from ..._errors import Status, StepError
 from ...exchange import Outcome
 from .._common.buffers import Buffers
-from .._common.device import queued
 from .._common.groups import Clock, Group
 from .._common.jobs import Job
 from .._common.replicas import Replicas
@@ -93,12 +92,10 @@ class Fragment:
         self.rounds += 1
         self.round = started
         group = self._group_of_round(transport.rank)
-        started.wait = runner.put(partial(self._run, group, started, changes, weight, transport, clock,
-                                          queued(self._device)))
+        started.wait = runner.put(partial(self._run, group, started, changes, weight, transport, clock))
 
     def _run(self, group: Group, started: Round, changes: Sequence[torch.Tensor], weight: float, transport: Transport,
-             clock: Clock, made: Callable[[], None] = nothing) -> None:
-        """made: waits for the changes."""
+             clock: Clock) -> None:
         before = transport.sent
         taking_part = started.takes_part
         try:
@@ -106,7 +103,6 @@ class Fragment:
                 with clock.sending("buffers"):
                     started.merged = self.buffers.merge(transport, started.buffers, weight if taking_part else None,
                                                         started.number)
-            made()
             means = started.means
             if self._device is not None and not group.on_device:  # a group of floats takes what is on the CPU
                 changes, means = [change.cpu() for change in changes], [mean.cpu() for mean in means]
@@ -114,7 +110,6 @@ class Fragment:
             for mean, found in zip(started.means, means):
                 if mean is not found:
                     mean.copy_(found)
-            queued(self._device)()
         except StepError as error:
             if error.outcome is None or error.outcome.cause != Status.NONFINITE:
                 raise

@@ -10,10 +10,10 @@ import torch
 
 from ... import exchange
 from ..._errors import Status, StepError
-from .._common.device import queued
 from .._device.answers import parts_of, symbols_of
 from .._device.norms import with_norms
 from .._device.on_device import OnDevice
+from .._device.streams import lent
 from .._common.groups import Clock
 from .._common.module import HOST, assign
 from .._common.runners import nothing
@@ -111,7 +111,6 @@ class Bucket:
         self.wait: Callable[[], None] = nothing
         """until what is pulled is there"""
         self._came: List[Any] = []  # pushes
-        self._written: Callable[[], None] = nothing  # waits until `values` are
 
     def _on_device(self, worker: exchange.Worker,
                    residuals: Mapping[int, Optional[torch.Tensor]]) -> Optional[OnDevice]:
@@ -193,12 +192,10 @@ class Bucket:
     def take(self, gradients: List[torch.Tensor]) -> None:
         """Before push()."""
         self.values = gradients
-        self._written = queued(self._device)
 
     def push(self, weight: float, mail: Mail, clock: Clock) -> None:
         """Sends the gradients to their owners. weight: in the mean."""
         with clock.coding("compress"):
-            self._written()
             push = (self._now.on_device or self._now.worker).push(self.values, weight)
             outcome = self._now.worker.outcome()
             self.left_out = outcome.sentence if outcome.cause == Status.NONFINITE else ""
@@ -214,7 +211,6 @@ class Bucket:
                 values.copy_(weights(name))
             else:
                 values.zero_()
-        self._written = queued(self._device)
         server = self._now.server
         if server is None:
             return False
@@ -223,6 +219,7 @@ class Bucket:
             means = server.reduce()
         except StepError:
             return False  # the answer says so
+        lent(means)
         for (name, first, n), part, parameter, mean in zip(self.places(), server.parts, self.parts, means):
             parameter.grad = mean
             if name in self.as_weights:  # others may have written into them
@@ -236,16 +233,13 @@ class Bucket:
 
     def changes(self, before: Sequence[Optional[torch.Tensor]]) -> List[torch.Tensor]:
         """What answers send, after the optimizer's step."""
-        found = [parameter.detach() if old is None else parameter.detach() - old
-                 for parameter, old in zip(self.parts, before)]
-        self._written = queued(self._device)
-        return found
+        return [parameter.detach() if old is None else parameter.detach() - old
+                for parameter, old in zip(self.parts, before)]
 
     def answer(self, changes: Optional[Sequence[torch.Tensor]]) -> memoryview:
         """The answer to all ranks. changes: None: there are no means."""
         if self._now.server is None:
             return memoryview(b"")
-        self._written()
         found = self._now.server.answer(changes)
         if changes is not None and self._now is not self._coded:
             self._now.server.negate_zeros()
@@ -255,7 +249,6 @@ class Bucket:
         """`values` become what owners answered. answers: in the order of ranks."""
         self.failure = None
         self.late = 0
-        self._written()
         try:
             (self._now.on_device or self._now.worker).pull(
                 [answers[server - self._shift] for server in range(len(answers))], self.values)
@@ -265,7 +258,6 @@ class Bucket:
             self.failure = error
         if self._config.backup and not self.left_out:
             self.late = sum(self._is_late(server) for server in range(len(answers)))
-        queued(self._device)()
         self._came = []
 
     def follow(self, weights: Callable[[str], torch.Tensor]) -> None:

@@ -137,7 +137,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         self._runner: Union[Inline, Background] = Inline()
         self._overlap: Optional[Overlap] = None
         if bucket_mb is not None:
-            self._runner = Background("threelc-owners", transport)
+            self._runner = Background("threelc-owners", transport, self._model.device)
             # with a scaler step() looks at all gradients before any is sent
             self._overlap = Overlap(self._model, [bucket.names for bucket in self._buckets], self._needed,
                                     self._full if self._scaler is None else None)

@@ -16,6 +16,7 @@ from .._common.module import HOST, copied
 from .._device.answers import Answers
 from .._device.crossing import crossed
 from .._device.means import are_finite, means_of
+from .._device.streams import forked, lent
 from ..kernels.quantizer import Quantizer
 
 
@@ -29,6 +30,7 @@ class ServerOfParts(Answers):
         self.object = server
         self.parts = server.parts()  # they stay where they are
 
+    @forked
     def reduce(self) -> List[torch.Tensor]:
         """Server.reduce(). Returns the means of all parts. What it cannot do on the device, the host does."""
         there = self._means() if self._sizes else None
@@ -49,10 +51,12 @@ class ServerOfParts(Answers):
         means = means_of([list(came[i].values()) for i in self._sizes], list(self._sizes.values()), self._device)
         return None if means is None or not are_finite(means) else dict(zip(self._sizes, means))
 
+    @forked
     def answer(self, changes: Optional[Sequence[torch.Tensor]]) -> memoryview:
         """Server.answer(). changes: of all parts, which may be overwritten; None: reduce() has failed."""
         if changes is None:
             return self.object.answer()
+        lent(changes)
         made = self._make([changes[i] for i in self._sizes]) if self._sizes else None
         if made is None:
             with self.on_host():

@@ -158,11 +158,13 @@ def choose(sweeps: Sweeps, selector: Selector, residual: Optional[torch.Tensor],
     return take(sweeps, selector, residual, gradient, measured, found, rest)
 
 
-def frames(selector: Selector, chosen: Sequence[Chosen], dtype: Any, checksum: bool = False) -> List[bytes]:
-    """The frames of what was chosen of some tensors. Then rest of each is what is left. dtype: of the gradients."""
+def frames(selector: Selector, chosen: Sequence[Chosen], dtype: Any, checksum: bool = False,
+           to_host: Callable[[torch.Tensor], torch.Tensor] = torch.Tensor.cpu) -> List[bytes]:
+    """The frames of what was chosen of some tensors. Then rest of each is what is left. dtype: of the gradients.
+    to_host: makes a copy there."""
     sizes = [len(each.values) for each in chosen]
-    positions = torch.cat([each.positions for each in chosen]).cpu().long().split(sizes)
-    values = torch.cat([each.values for each in chosen]).cpu()
+    positions = to_host(torch.cat([each.positions for each in chosen])).long().split(sizes)
+    values = to_host(torch.cat([each.values for each in chosen]))
     sent = torch.empty_like(values)
     made = [compress_members(at, x, each.n, selector.codec, dtype=dtype, checksum=checksum, sent=decoded)
             for each, at, x, decoded in zip(chosen, positions, values.split(sizes), sent.split(sizes))]

@@ -62,11 +62,11 @@ class TernaryWay:
         """made: the bytes of some tensors, one after the other. scalars, ns: of each. dtype: of the gradients."""
         codec = self._quantizer.codec
         if self._payloads is None:
-            pieces = _on_host(made).split([self.size(n) for n in ns])
+            pieces = on_host(made).split([self.size(n) for n in ns])
             return [compress_quartic(piece, scales, n, codec, dtype=dtype)
                     for piece, scales, n in zip(pieces, scalars, ns)]
         return [compress_payload(payload, n, codec, scales, dtype=dtype)
-                for payload, scales, n in zip(self._payloads(made, tuple(ns), _on_host), scalars, ns)]
+                for payload, scales, n in zip(self._payloads(made, tuple(ns), on_host), scalars, ns)]
 
 
 class CodesWay:
@@ -88,10 +88,10 @@ class CodesWay:
     def frames(self, made: torch.Tensor, scalars: Sequence[Sequence[float]], ns: Sequence[int],
                dtype: Any) -> List[bytes]:
         return [self._codes.frame(piece, numbers, n, dtype)
-                for piece, numbers, n in zip(_on_host(made).split([self.size(n) for n in ns]), scalars, ns)]
+                for piece, numbers, n in zip(on_host(made).split([self.size(n) for n in ns]), scalars, ns)]
 
 
-def _on_host(tensor: torch.Tensor) -> torch.Tensor:
+def on_host(tensor: torch.Tensor) -> torch.Tensor:
     """A copy, in memory that a GPU reaches without another copy."""
     host = torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=tensor.is_cuda)
     return host.copy_(tensor)
