@@ -204,7 +204,7 @@ refuses '*3cl*[(]did you mean 3lc[?])*' overhead.py --shapes "$root/bench/shapes
 refuses '--mask-momentum goes without --way dcd' text.py --data data --way dcd --mask-momentum
 refuses '--every and --bits go without --way floats, *' one_process.py --data data --way floats --every 2
 refuses '--steps and --evaluate-every are multiples of --every' clients.py --data data --every 3
-refuses '--participants: from 1 to 5, the number of --workers' clients.py --data data --workers 5 --participants 6
+refuses '--participants: from 1 to 5, the number of --workers' clients.py --data data --workers 5 --participants 0
 refuses '--dense-start goes without --way dcd' text.py --data data --way dcd --dense-start 5
 refuses '--momentum-correction goes without --way floats, which keeps nothing back' one_process.py --data data \
   --way floats --momentum-correction 0.9

@@ -32,7 +32,7 @@ if __name__ == "__main__":
     chosen = OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
     if chosen.steps % chosen.every or chosen.evaluate_every % chosen.every:
         OPTIONS.error("--steps and --evaluate-every are multiples of --every")
-    if not 1 <= (chosen.participants or 1) <= chosen.workers:
+    if chosen.participants is not None and not 1 <= chosen.participants <= chosen.workers:
         OPTIONS.error(f"--participants: from 1 to {chosen.workers}, the number of --workers")
 
 import random  # noqa: E402
