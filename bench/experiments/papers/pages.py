@@ -12,7 +12,7 @@ from records import Record, Row
 HEADS = {"3lc": "3LC", "sbc": "Sparse Binary Compression", "gossip": "DCD-PSGD and ECD-PSGD",
          "intml": "Natural compression", "beyond": "Beyond the papers"}
 AGAIN = "What the paper reports, run again on the CPU, smaller"
-OWN = {"beyond": "What the papers do not have, on the CPU, and figures of papers beside it"}
+OWN = {"beyond": "What no paper has, on the CPU, beside papers' figures"}
 INTRO = """<!-- SPDX-License-Identifier: MIT -->
 # {head}
 
