@@ -113,6 +113,76 @@ bits, rows = ([{name: float(value or 0) for name, value in row.items() if "bits"
 assert [row["step"] for row in bits] == [2, 4] and all(32 < row["push_bits"] < 32.1 for row in bits), bits
 assert all(16 < row[name] < 16.05 for row in rows for name in ("push_bits", "pull_bits")), rows'
 
+# clients in one process train as ranks with local steps do, to the bit, and a run that was stopped goes on so. Those
+# with two classes have two pieces of the sorted images
+"$python" - "$root" --data data --lr 0.01 --batch 2 --every 2 --steps 6 --evaluate-every 2 \
+  --codec topk:p=0.05,select=exact+golomb >out 2>&1 <<'PYTHON' || { cat out; exit 1; }
+import copy, random, sys
+root = sys.argv.pop(1)
+sys.path[:0] = [f"{root}/bench/experiments/torch", f"{root}/tests/python"]
+import clients
+from clients import images, rate, torch
+from fake_dist import Network
+from faults import prepared
+random.seed(1)
+for name, count in (("train", 200), ("t10k", 10)):
+    for kind, head, content in (("images-idx3", 16, random.randbytes(784 * count)),
+                                ("labels-idx1", 8, bytes(i % 10 for i in range(count)))):
+        with open(f"data/{name}-{kind}-ubyte", "wb") as file:
+            file.write(bytes(head) + content)
+options = lambda *more: clients.OPTIONS.parse_args([*sys.argv[1:], "--workers", "5", *more])
+o = options("--images", "two-classes", "--participants", "2", "--csv", "whole-clients.csv")
+shares = clients.shares_of(images.mnist(o), o)
+assert sorted(label for share in shares for label in share.train[1].tolist()) == sorted(list(range(10)) * 20)
+assert all(len(share.train[1]) == 40 and len(set(share.train[1].tolist())) <= 2 for share in shares)
+prepared()
+clients.train(o)
+o.csv, o.checkpoint = clients.Path("parts-clients.csv"), clients.Path("checkpoint-clients")
+save = clients.save
+def save_and_stop(*arguments):
+    save(*arguments)
+    sys.exit()
+clients.save = save_and_stop
+for _ in range(3):
+    try:
+        clients.train(o)
+    except SystemExit:
+        pass
+o.lr = 0.5
+try:
+    clients.train(o)
+    sys.exit("a checkpoint of other options was taken")
+except SystemExit as error:
+    assert "other options" in str(error), error
+
+for chosen in (["--optimizer", "adam", "--lr", "0.001", "--error-reset", "0", "--mask-momentum"], []):
+    o = options("--images", "all", "--workers", "2", "--pull", "raw", *chosen)
+    torch.manual_seed(o.seed)
+    data = images.mnist(o)
+    federation = clients.Federation(o, data)
+    begin = copy.deepcopy(federation.model)
+    def rank(number):
+        model = copy.deepcopy(begin)
+        inner = torch.optim.Adam(model.parameters()) if chosen else torch.optim.SGD(model.parameters(), 0.1, 0.9)
+        local = clients.threelc.torch.LocalSteps(model, inner, every=2, codec=o.codec, error_reset=o.error_reset,
+                                                 mask_momentum=o.mask_momentum)
+        for step in range(o.steps):
+            inner.param_groups[0]["lr"] = o.lr * rate(step, o.steps)
+            local.zero_grad()
+            images.loss(model, images.batch(data, o, step, number)).backward()
+            local.step()
+        with local.common_model():
+            return [parameter.detach().flatten().clone() for parameter in model.parameters()]
+    ends = Network(2).run(rank)
+    for step in range(0, o.steps, o.every):
+        federation.round(step)
+    for how, values in ends:
+        assert how == "returned", values
+        assert all(map(torch.equal, values, federation.common)), chosen
+PYTHON
+diff <(same whole-clients.csv) <(same parts-clients.csv)
+[[ $(wc -l <whole-clients.csv) == 4 && $(same whole-clients.csv) != *nan* ]]
+
 # what overlaps with a model that computes elsewhere: a row for each codec
 for way in owners hook local; do
   "$python" "$root/bench/experiments/torch/overlap.py" --way $way --workers 2 --offload 3 --turns 1 --codec raw \
@@ -133,6 +203,8 @@ refuses '*3cl*[(]did you mean 3lc[?])*' text.py --data data --codec 3cl
 refuses '*3cl*[(]did you mean 3lc[?])*' overhead.py --shapes "$root/bench/shapes/lenet5.txt" --codec 3lc --codec 3cl
 refuses '--mask-momentum goes without --way dcd' text.py --data data --way dcd --mask-momentum
 refuses '--every and --bits go without --way floats, *' one_process.py --data data --way floats --every 2
+refuses '--steps and --evaluate-every are multiples of --every' clients.py --data data --every 3
+refuses '--participants: from 1 to 5, the number of --workers' clients.py --data data --workers 5 --participants 0
 refuses '--dense-start goes without --way dcd' text.py --data data --way dcd --dense-start 5
 refuses '--momentum-correction goes without --way floats, which keeps nothing back' one_process.py --data data \
   --way floats --momentum-correction 0.9

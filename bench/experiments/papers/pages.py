@@ -10,11 +10,13 @@ from plan import Design, Item, Plan, Run, read_toml
 from records import Record, Row
 
 HEADS = {"3lc": "3LC", "sbc": "Sparse Binary Compression", "gossip": "DCD-PSGD and ECD-PSGD",
-         "intml": "Natural compression"}
+         "intml": "Natural compression", "beyond": "Beyond the papers"}
+AGAIN = "What the paper reports, run again on the CPU, smaller"
+OWN = {"beyond": "What no paper has, on the CPU, beside papers' figures"}
 INTRO = """<!-- SPDX-License-Identifier: MIT -->
 # {head}
 
-What the paper reports, run again on the CPU, smaller: `bench/experiments/papers/run {paper} --data FOLDER`. The tables
+{what}: `bench/experiments/papers/run {paper} --data FOLDER`. The tables
 are made of `runs.csv` beside this page. `bench/experiments/papers/run {paper} --tables` writes what is between its
 marks anew, and leaves the rest alone.
 
@@ -26,27 +28,30 @@ runs with the same seed.
 - *better*, *not*: ours is above or below the paper's; of bits, below or above.
 - No word: there are too few seeds.
 """
-DIGITS = {"accuracy": 2, "loss": 3, "train_loss": 3, "bits": 3}
+DIGITS = {"accuracy": 2, "loss": 3, "train_loss": 3, "bits": 3, "round": 3}
 NAMES = {"accuracy": "accuracy", "loss": "loss", "train_loss": "training loss", "bits": "bits a value",
-         "ratio": "ratio", "rate": "rate"}
+         "round": "bits a value and round", "ratio": "ratio", "rate": "rate"}
+LOWER_IS_BETTER = ("bits", "round")
 
 
 def value_of(run: Run, row: Row, measure: str) -> float:
-    """bits, ratio and rate are without what travels as floats, once in an exchange."""
-    if measure not in ("bits", "ratio", "rate"):
+    """bits, round, ratio and rate are without what travels as floats, once in an exchange."""
+    if measure not in ("bits", "round", "ratio", "rate"):
         return float(row[measure])
     if "--way floats" in run.options:
-        return 32.0 if measure == "bits" else 1.0
+        return 32.0 if measure in ("bits", "round") else 1.0
     program = run.program
     if row.get("push_bits"):
         pushed, pulled = float(row["push_bits"]), float(row["pull_bits"])
     else:
-        # pushes go to all others; statistics of batch norm go to their owner and back, as floats
-        pushed = pulled = 8 * float(row["sent"]) / (run.workers - 1) / run.steps / program.values - \
+        # pushes of local steps go to all others, those to owners and their answers in parts; statistics of batch norm
+        # go to their owner and back, as floats
+        times = 2 * (1 - 1 / run.workers) if "--way sharded" in run.options else run.workers - 1
+        pushed = pulled = 8 * float(row["sent"]) / times / run.steps / program.values - \
             2 / run.workers * 32 / run.every * program.buffers / program.values
-    bits = pushed if measure == "rate" else (pushed + pulled) / 2
+    bits = pushed if measure in ("rate", "round") else (pushed + pulled) / 2
     bits = (bits * program.values - 32 / run.every * program.floats) / (program.values - program.floats)
-    return bits if measure == "bits" else 32 / bits
+    return bits if measure == "bits" else bits * run.every if measure == "round" else 32 / bits
 
 
 class Results:
@@ -95,10 +100,12 @@ class Claims:
 
     def __init__(self, path: Path, plan: Plan) -> None:
         found = read_toml(path)
-        self.figures, self.orders, self.notes = (found.get(name, []) for name in ("figures", "orders", "notes"))
+        self.figures, self.orders, self.equals, self.goals, self.notes = (
+            found.get(name, []) for name in ("figures", "orders", "equals", "goals", "notes"))
         designs = {item.key: {design.name for design in item.designs} for item in plan.items}
-        for one in [*self.figures, *self.orders, *self.notes]:
-            names = {*one.get("values", {}), *(one[name] for name in ("ahead", "behind") if name in one)}
+        for one in [*self.figures, *self.orders, *self.equals, *self.goals, *self.notes]:
+            names = {*one.get("values", {}), *(name for group in one.get("groups", []) for name in group),
+                     *(one[name] for name in ("ahead", "behind", "to") if name in one)}
             if one["item"] not in designs or names - designs[one["item"]]:
                 sys.exit(f"papers: {path.name} speaks of {one['item']}, {', '.join(sorted(names))}: the plan does not")
 
@@ -140,7 +147,8 @@ def table(results: Results, claims: Claims, workers: int) -> List[str]:
             if figures:
                 paper = figures.get(design.name)
                 cells += ["" if paper is None else number(paper, measure, signed=measure == first),
-                          verdict(own, paper, 1.0 if measure == first else 0.1 * (paper or 0), measure != "bits")]
+                          verdict(own, paper, 1.0 if measure == first else 0.1 * (paper or 0),
+                                  measure not in LOWER_IS_BETTER)]
         made.append(line(cells))
     return made
 
@@ -179,6 +187,49 @@ def orders(results: Results, claims: Claims, workers: int) -> List[str]:
     return made
 
 
+def equals(results: Results, claims: Claims, workers: int) -> List[str]:
+    """Groups of designs that are to be about equal: each against the first of its group."""
+    item, made = results.item, []
+    for one in claims.equals:
+        if one["item"] != item.key:
+            continue
+        made += wrapped(f"- {one['text']} ({one['source']}). Accuracy to the first of each, within {one['within']} "
+                        "points:")
+        for first, *others in one["groups"]:
+            for name in others:
+                values = [results.values(results.design(each), workers, item.steps[-1], item.measures[0])
+                          for each in (name, first)]
+                found, said = difference(*values), "not run"
+                if found is not None:
+                    said = cell(found, item.measures[0], signed=True)
+                    if found.half is not None:
+                        said += ": " + ("reproduced" if max(-found.low, found.high) <= one["within"] else
+                                        "not" if max(found.low, -found.high) > one["within"] else "not decided")
+                made.append(f"  - {name} to {first}: {said}.")
+    return made
+
+
+def goals(results: Results, claims: Claims, workers: int) -> List[str]:
+    """Which designs are at most so much worse than one, with at most so many bits."""
+    item, made = results.item, []
+    for one in claims.goals:
+        if one["item"] != item.key:
+            continue
+        base = {seed: value * (1 + one["percent"] / 100)
+                for seed, value in results.values(results.design(one["to"]), workers, item.steps[-1], "loss").items()}
+        said: Dict[str, List[str]] = {"met": [], "not decided": [], "not": []}
+        for design in item.designs:
+            bits = mean(list(results.values(design, workers, item.steps[-1], "round").values()))
+            over = difference(results.values(design, workers, item.steps[-1], "loss"), base)
+            few = bits is not None and bits.high <= one["bits"] and design.name != one["to"]
+            if few and over is not None and over.half is not None:
+                said["met" if over.high <= 0 else "not" if over.low > 0 else "not decided"].append(design.name)
+        found = "; ".join(f"{word}: {', '.join(names)}" for word, names in said.items() if names)
+        made += wrapped(f"- Of designs with at most {one['bits']} bits a value and round, loss at most "
+                        f"{one['percent']}% above that of {one['to']}: {found or 'not run'}.")
+    return made
+
+
 def origin(results: Results) -> str:
     """Where the rows are from."""
     rows = results.rows()
@@ -204,8 +255,8 @@ def section(item: Item, record: Record, claims: Claims, size: int) -> List[str]:
             made += ["", f"{workers} workers, {item.steps[0]:,} steps:" if len(item.steps) == 1 else
                      f"{workers} workers; in brackets the difference to {item.baseline}:", ""]
             made += table(results, claims, workers) if len(item.steps) == 1 else table_of_steps(results, workers)
-            ahead = orders(results, claims, workers)
-            made += ["", *ahead] if ahead else []
+            said = [one for claim in (orders, equals, goals) for one in claim(results, claims, workers)]
+            made += ["", *said] if said else []
     sources = [one["source"] for one in claims.figures if one["item"] == item.key]
     if sources:
         made += ["", *wrapped(f"Paper: {'; '.join(sources)}.")]
@@ -228,7 +279,8 @@ def write(paper: str, plan: Plan, record: Record, claims: Claims, size: int, out
           more: Mapping[str, List[str]]) -> Path:
     """The page of a paper: what is between its marks anew, the rest as it was. more: sections by their marks."""
     path = out / f"{paper}.md"
-    text = path.read_text() if path.exists() else INTRO.format(head=HEADS.get(paper, paper), paper=paper)
+    text = path.read_text() if path.exists() else INTRO.format(
+        head=HEADS.get(paper, paper), what=OWN.get(paper, AGAIN), paper=paper)
     picture = f"{paper}.png"
     sections = {item.key: section(item, record, claims, size) for item in plan.of([paper])}
     for key, made in {**sections, **more}.items():

@@ -25,7 +25,8 @@ from arguments import Parser  # noqa: E402
 
 def options() -> Parser:
     parser = Parser(prog="run", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("paper", metavar="PAPER|all", help="3lc, sbc, gossip (DCD and ECD) or intml")
+    parser.add_argument("paper", metavar="PAPER|all", help="3lc, sbc, gossip (DCD and ECD), intml, or beyond: what no "
+                        "paper has")
     parser.add_argument("--data", type=Path, metavar="FOLDER", help="with the folders cifar10, mnist and text")
     parser.add_argument("--hours", type=float, default=float("inf"), help="stops then, each run at its next checkpoint")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="runs at a time (default: one for each CPU)")

@@ -79,10 +79,11 @@ def dots(plot: Any, results: Results, figures: Dict[str, float], measure: str) -
             axes.set_xlabel(f"{NAMES[item.measures[0]]} to {item.baseline}, {unit}")
         else:
             axes.set_xscale("log")
-            axes.set_xlabel({"bits": "bits a value and step", "rate": "times fewer bits of pushes"}[measure])
+            axes.set_xlabel({"bits": "bits a value and step", "round": NAMES["round"],
+                             "rate": "times fewer bits of pushes"}[measure])
         axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
 
-    what = {"difference": NAMES[item.measures[0]], "bits": "bits", "rate": "rates"}[measure]
+    what = {"difference": NAMES[item.measures[0]], "bits": "bits", "round": "bits", "rate": "rates"}[measure]
     return Panel(f"{item.title}: {what}", DOTS, 0.3 + 0.3 * len(names), draw)
 
 
@@ -153,7 +154,8 @@ def panels(plot: Any, results: Results, claims: Claims) -> List[Panel]:
     if len(item.steps) > 1:
         return [one for one in [curves(plot, results)] if one]
     made = [dots(plot, results, claims.of(item, "difference"), "difference")]
-    made += [dots(plot, results, claims.of(item, name), name) for name in item.measures if name in ("bits", "rate")]
+    made += [dots(plot, results, claims.of(item, name), name) for name in item.measures
+             if name in ("bits", "round", "rate")]
     return [one for one in [*made, bits(plot, results) if item.bits else None] if one]
 
 

@@ -4,7 +4,7 @@ import hashlib
 import re
 import shlex
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any, Dict, Iterator, List, Set, Tuple
@@ -148,7 +148,8 @@ class Plan:
             self.items.append(self._item(dict(facts)))
 
     def _item(self, facts: Dict[str, Any]) -> Item:
-        program, designs = self.programs[facts.pop("program")], facts.pop("designs")
+        own_model = {name: facts.pop(name) for name in ("values", "floats") if name in facts}
+        program, designs = replace(self.programs[facts.pop("program")], **own_model), facts.pop("designs")
         if "of" in designs:
             other = next(item for item in self.items if item.key == designs["of"])
             return Item(designs=[one for one in other.designs if not fnmatch(one.name, designs.get("without", ""))],
