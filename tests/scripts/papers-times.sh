@@ -163,7 +163,7 @@ for base in 2 2.1 1.6; do
 done
 times --out table --hours 0 >out
 for line in '| design | kB sent | 10 Mbit/s | 1 Gbit/s | 10 Mbit/s, 20 ms | 1 Gbit/s, 20 ms |' \
-  '| 3lc | 1.5 | 467 ± 1.4e+02 | not run | not run | not run |' '| design | 10 Mbit/s | paper |  | 1 Gbit/s |' \
+  '| 3lc | 1.5 | 467 ± 143 | not run | not run | not run |' '| design | 10 Mbit/s | paper |  | 1 Gbit/s |' \
   '| floats | 1 ± 0 |  |  | not run |' '| local | not run |  |  | not run |' \
   '| 3lc | 4.07 ± 0.29 | 4.1 | reproduced | not run |' '| one way | 1.9 ± 0.66 | 2.5 | not decided | not run |' \
   '- 3lc takes less time (One, figure 1): 2.17 ± 0.72 times or more: reproduced.' 'Paper: One, table 1.' \

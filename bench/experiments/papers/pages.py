@@ -17,11 +17,11 @@ INTRO = """<!-- SPDX-License-Identifier: MIT -->
 # {head}
 
 {what}: `bench/experiments/papers/run {paper} --data FOLDER`. The tables
-are made of `runs.csv` beside this page. `bench/experiments/papers/run {paper} --tables` writes what is between its
-marks anew, and leaves the rest alone.
+are made of `runs.csv` and `times.csv` beside this page. `bench/experiments/papers/run {paper} --tables` writes what is
+between its marks anew, and leaves the rest alone.
 
-Accuracies are in percent. All figures are means over seeds with their 95% interval (Student's t); differences are of
-runs with the same seed.
+Accuracies are in percent. All figures are means over seeds, or over measurements of a link, with their 95% interval
+(Student's t); differences are of runs with the same seed.
 
 - *reproduced*: the paper's figure lies in our interval.
 - *not decided*: so it does, but the interval is wider than ± 1 point, or than ± 10% of bits and rates.

@@ -24,7 +24,10 @@ def digits(value: float) -> str:
 def cell(found: Optional[Mean]) -> str:
     if found is None:
         return "not run"
-    return digits(found.value) if found.half is None else f"{digits(found.value)} ± {found.half:.2g}"
+    if found.half is None:
+        return digits(found.value)
+    half = f"{found.half:,.0f}" if found.half >= 10 else f"{found.half:.2g}"
+    return f"{digits(found.value)} ± {half}"
 
 
 class Measured:
