@@ -173,8 +173,10 @@ class Means(unittest.TestCase):
         self.assertEqual([found for found, _ in crossed], [found for found, _ in host])
 
     def test_gossip(self):
-        """Changes of the model are quantized; what comes of neighbours is the host's, and so is all of "ecd"."""
-        for settings, dtype in (({"kind": "ecd"}, torch.float32), ({"codec": "qsgd:bits=4,block=700"}, torch.float32),
+        """Changes of the model are quantized, of "ecd" its z; what comes of neighbours is the host's."""
+        for settings, dtype in (({"kind": "ecd"}, torch.float32),
+                                ({"kind": "ecd", "codec": "random-sparse:p=0.3"}, torch.float32),
+                                ({"codec": "qsgd:bits=4,block=700"}, torch.float32),
                                 ({"codec": "random-sparse:p=0.3"}, torch.float32),
                                 ({"codec": "natural", "graph": "complete"}, torch.bfloat16)):
             with self.subTest(settings):
@@ -183,7 +185,7 @@ class Means(unittest.TestCase):
                                  [(found, sent[0]) for found, sent in host])
                 self.assertEqual([found[5] for found, _ in there], [0, 1, 0])
                 for rank, (_, sent) in enumerate(there):
-                    self.assertEqual(sent[1:], (2 * (STEPS - (rank == 1)) if "codec" in settings else 0, 0))
+                    self.assertEqual(sent[1:], (2 * (STEPS - (rank == 1)), 0))
         crossed = CLUSTER.run(3, gossiped, settings, dtype, ("device", "host"))
         self.assertEqual([found for found, _ in crossed], [found for found, _ in host])
 

@@ -55,8 +55,8 @@ class Gossip(InPlaceOfOptimizer):
     graph:     "ring", "torus", "complete", or a threelc.exchange.Graph with as many nodes as ranks.
     kind:      "dcd" or "ecd", or a threelc.exchange.GossipKind.
     codec:     without bias and error feedback: qsgd, random-sparse, natural, stochastic-ternary, raw.
-    quantize:  as in register(), of changes of the model. With "ecd" it is always the library, as the node needs the
-               whole model.
+    quantize:  as in register(), of changes of the model. With "ecd" the whole model goes to the host, too, as the node
+               keeps it.
     min_numel, seed, threads, process_group: as in register().
 
     >>> optimizer = threelc.torch.Gossip(model, torch.optim.SGD(model.parameters(), lr=0.1), graph="ring")
@@ -96,7 +96,8 @@ class Gossip(InPlaceOfOptimizer):
         self._node = exchange.Gossip(config, GossipKind[kind.upper()], transport.rank,
                                      *graph.neighbours(transport.rank), tensors,
                                      [flat(p) for p in self._parameters.values()])
-        place = place_of(quantize, {p.device for p in self._parameters.values()}, kind == "ecd", codec)
+        self._is_ecd = kind == "ecd"
+        place = place_of(quantize, {p.device for p in self._parameters.values()}, False, codec)
         quantizer = None if place is None else quantizer_for(codec, place)
         self._pushes: Optional[PushedFrames] = None
         self._there: Dict[int, torch.Tensor] = {}  # the model, on the device where these tensors are quantized
@@ -147,9 +148,11 @@ class Gossip(InPlaceOfOptimizer):
     def _push(self, moved: List[torch.Tensor]) -> memoryview:
         if self._pushes is None:
             return self._node.push(moved)
+        beside = [values.cpu() for values in moved] if self._is_ecd else None  # the node keeps the model itself
+        half = (self._node.step + 1) / 2  # equation 3 of ECD-PSGD: z = (1 - t / 2) x + t / 2 moved
         for i, model in self._there.items():
-            moved[i] = moved[i] - model
-        message: memoryview = self._pushes.push(moved)
+            moved[i] = model * (1 - half) + moved[i] * half if self._is_ecd else moved[i] - model
+        message: memoryview = self._pushes.push(moved, beside=beside)
         return message
 
     def _to_neighbours(self, message: memoryview) -> List[memoryview]:

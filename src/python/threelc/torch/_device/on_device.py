@@ -54,19 +54,21 @@ class PushedFrames:
         self.norms = Norms([n for _, _, n in self._kept], device)
 
     @forked
-    def push(self, gradients: Sequence[torch.Tensor], *weight: float) -> Any:
-        """The object's push of gradients on the device, with the weight that it takes."""
+    def push(self, gradients: Sequence[torch.Tensor], *weight: float,
+             beside: Optional[Sequence[torch.Tensor]] = None) -> Any:
+        """The object's push of gradients on the device, with the weight that it takes. beside: what it takes itself, on
+        the CPU, where frames are of something else. None: the gradients."""
         lent(gradients)
         if not self._quantized:  # as in steps of floats, and where tensors are empty
-            return self._pushing.push([gradient.cpu() for gradient in gradients], *weight)
+            return self._pushing.push(beside or [gradient.cpu() for gradient in gradients], *weight)
         if isinstance(self._quantizer, Selector):
-            return self._push_chosen(self._quantizer, gradients, *weight)
+            return self._push_chosen(self._quantizer, gradients, beside, *weight)
         way = way_of(self._quantizer, self._device, gradients[0].dtype, self._residual_dtype)
         ours = self._quantized
         values = [(_part_of(self.residuals, part), _gradient_of(gradients, part)) for part in ours]
         scalars = scalars_of(way, values, self._device)
         if not all(map(math.isfinite, chain(*scalars))):
-            return self._push_nothing(gradients, ours, scalars, *weight)
+            return self._push_nothing(gradients, ours, scalars, beside, *weight)
         rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
         sizes = [way.size(n) for _, _, n in ours]
         made = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
@@ -74,9 +76,10 @@ class PushedFrames:
             way.encode(*tensors, scalar, Words(self._seeds[part], self._pushing.step), _part_of(rest, part), piece)
         taken = self._taken(gradients, rest)  # before the host waits for what the frames are made of
         frames = way.frames(made, scalars, [n for _, _, n in ours], self._pushing.config.dtype)
-        return self._push_frames(gradients, dict(zip(ours, frames)), rest, taken, *weight)
+        return self._push_frames(gradients, dict(zip(ours, frames)), rest, taken, beside, *weight)
 
-    def _push_chosen(self, selector: Selector, gradients: Sequence[torch.Tensor], *weight: float) -> Any:
+    def _push_chosen(self, selector: Selector, gradients: Sequence[torch.Tensor],
+                     beside: Optional[Sequence[torch.Tensor]], *weight: float) -> Any:
         """The same where some values are chosen. The host waits once to know how many."""
         sweeps = members.sweeps_for(self._device, gradients[0].dtype, self._residual_dtype)
         ours, step = self._quantized, self._pushing.step
@@ -86,12 +89,13 @@ class PushedFrames:
         found = torch.stack([each.found for each in measured]).tolist()
         finite = [members.is_finite(selector, numbers) for numbers in found]
         if not all(finite):
-            return self._push_nothing(gradients, ours, [[0.0 if fine else math.inf] for fine in finite], *weight)
+            return self._push_nothing(gradients, ours, [[0.0 if fine else math.inf] for fine in finite], beside,
+                                      *weight)
         rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
         chosen = [members.take(sweeps, selector, *tensors, each, numbers, _part_of(rest, part))
                   for part, tensors, each, numbers in zip(ours, values, measured, found)]
         made = members.frames(selector, chosen, self._pushing.config.dtype, to_host=on_host)  # may write into the rest
-        return self._push_frames(gradients, dict(zip(ours, made)), rest, self._taken(gradients, rest), *weight)
+        return self._push_frames(gradients, dict(zip(ours, made)), rest, self._taken(gradients, rest), beside, *weight)
 
     def _taken(self, gradients: Sequence[torch.Tensor], rest: Dict[int, torch.Tensor]) -> Taken:
         """What norms look at."""
@@ -100,9 +104,10 @@ class PushedFrames:
                 values_at([rest[tensor][first:first + n] for tensor, first, n in self._kept], places))
 
     def _push_frames(self, gradients: Sequence[torch.Tensor], frames: Dict[Tuple[int, int, int], bytes],
-                     rest: Dict[int, torch.Tensor], taken: Taken, *weight: float) -> Any:
+                     rest: Dict[int, torch.Tensor], taken: Taken, beside: Optional[Sequence[torch.Tensor]],
+                     *weight: float) -> Any:
         """frames: of parts, by tensor, first value and number. rest: the residuals if the push is taken."""
-        others = [None if i in self._ours else gradient.cpu() for i, gradient in enumerate(gradients)]
+        others = beside or [None if i in self._ours else gradient.cpu() for i, gradient in enumerate(gradients)]
         messages = self._pushing.push_frames(others, [frames.get(part) for part in self._parts], *weight)
         if self._pushing.outcome().cause == Status.OK:
             self.norms.keep(*taken)
@@ -111,8 +116,11 @@ class PushedFrames:
         return messages
 
     def _push_nothing(self, gradients: Sequence[torch.Tensor], parts: Sequence[Tuple[int, int, int]],
-                      scalars: Sequence[Sequence[float]], *weight: float) -> Any:
+                      scalars: Sequence[Sequence[float]], beside: Optional[Sequence[torch.Tensor]],
+                      *weight: float) -> Any:
         """A value is not finite. The object finds that itself, and tells all."""
+        if beside:
+            return self._pushing.push(beside, *weight)
         bad = {i for (i, _, _), found in zip(parts, scalars) if not all(map(math.isfinite, found))}
         found: List[Any] = [
             torch.full_like(gradient, math.nan if i in bad else 0.0, device="cpu") if i in self._ours else

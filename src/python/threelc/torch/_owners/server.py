@@ -16,7 +16,7 @@ from .._common.module import HOST, copied
 from .._device.answers import Answers
 from .._device.crossing import crossed
 from .._device.means import are_finite, means_of
-from .._device.streams import forked, lent
+from .._device.streams import forked
 from ..kernels.quantizer import Quantizer
 
 
@@ -56,7 +56,6 @@ class ServerOfParts(Answers):
         """Server.answer(). changes: of all parts, which may be overwritten; None: reduce() has failed."""
         if changes is None:
             return self.object.answer()
-        lent(changes)
         made = self._make([changes[i] for i in self._sizes]) if self._sizes else None
         if made is None:
             with self.on_host():
