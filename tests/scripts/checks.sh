@@ -7,6 +7,7 @@ source_root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 work=$(mktemp -d)
 trap 'chmod -R u+rwx "$work"; rm -rf "$work"' EXIT
 cd "$work" || exit 1
+export TMPDIR=$work # a run of Open MPI that ends removes the folder in which another one is about to make its own
 failed=0 count=0
 
 bad() {

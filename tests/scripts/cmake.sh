@@ -10,6 +10,7 @@ set -euo pipefail
 root=$1 build=$2 whole=$3
 command -v cmake >/dev/null || { echo 'skipped: there is no cmake'; exit 77; }
 work=$(mktemp -d)
+export TMPDIR=$work # for Open MPI, as in checks.sh
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 mkdir fetch subdirectory installed

@@ -10,6 +10,7 @@ set -euo pipefail
 root=$1
 CC=${CC:-cc}
 work=$(mktemp -d)
+export TMPDIR=$work # for Open MPI, as in checks.sh
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 examples=(context delta mpi server)

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import unittest
 from pathlib import Path
+from unittest import mock
 
 from disk import TORN, Disk, lay_out, logged
 from models import PROGRAM, Case, checkpoint, main, moved, read_folder, safetensors, tensor, write, write_folder
@@ -107,6 +108,9 @@ class Train(Cut):
         self.work, self.other = self.folder / "work", self.folder / "other"
         self.work.mkdir()
         self.other.mkdir()
+        own = mock.patch.dict(os.environ, TMPDIR=str(self.folder))  # for Open MPI, as in scripts/checks.sh
+        own.start()
+        self.addCleanup(own.stop)
 
     def command(self, place, *options, ranks=1):
         launch = [MPIEXEC, "-n", str(ranks)] if ranks > 1 else []
