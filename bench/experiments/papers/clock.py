@@ -12,13 +12,19 @@ import records
 from plan import Run
 
 STRETCH = 20  # steps
-COLUMNS = ["program", "size", "workers", "step_seconds"]
+COLUMNS = ["program", "model", "size", "workers", "step_seconds"]
+MODEL = ("--model", "--layers", "--width")  # options of programs
 Kind = Tuple[str, ...]
+
+
+def model_of(options: str) -> str:
+    words = options.split()
+    return " ".join(f"{name} {value}" for name, value in zip(words, words[1:]) if name in MODEL)
 
 
 def kind_of(run: Run) -> Kind:
     """Runs of a kind take about as long: codecs are a small part of a step."""
-    return (run.program.name, str(run.size or ""), str(run.workers))
+    return (run.program.name, model_of(run.options), str(run.size or ""), str(run.workers))
 
 
 def environment() -> Dict[str, str]:
@@ -48,14 +54,14 @@ class Clock:
         self.of_runs: Dict[Tuple[str, ...], List[float]] = {}
         self.of_kinds: Dict[Kind, List[float]] = {}
         self.stretches: Dict[Kind, float] = {
-            tuple(row[name] for name in COLUMNS[:3]): float(row["step_seconds"]) for row in records.read(self.path)}
+            tuple(row[name] for name in COLUMNS[:-1]): float(row["step_seconds"]) for row in records.read(self.path)}
         for row in record.rows.values():
             self.saw(row)
 
     def saw(self, row: records.Row) -> None:
         """A row of a run that ended."""
         seconds = float(row["seconds"]) / int(row["steps"])
-        kind = (row["program"], row["size"], row["workers"])
+        kind = (row["program"], model_of(row["options"]), row["size"], row["workers"])
         self.of_runs.setdefault((*kind, row["options"]), []).append(seconds)
         self.of_kinds.setdefault(kind, []).append(seconds)
 

@@ -12,11 +12,11 @@ if __name__ == "__main__":
 from functools import partial  # noqa: E402
 
 import images  # noqa: E402
-from models import ResNet20  # noqa: E402
+from models import ResNet  # noqa: E402
 from training import Task, run  # noqa: E402
 
 TASK = Task(
-    name="cifar", model=lambda o: ResNet20(),
+    name="cifar", model=lambda o: ResNet(),
     optimizer=partial(images.sgd, decay=1e-4), loss=images.loss, load=images.cifar10,
     batch=partial(images.batch, augment=True), evaluate=images.evaluate,
     variant=lambda o: "" if o.size == OPTIONS.get_default("size") else f"-{o.size}x{o.size}", options=OPTIONS)

@@ -25,14 +25,15 @@ class Block(nn.Module):
         return F.relu(y + short)
 
 
-class ResNet20(nn.Module):
-    """ResNet-20 for images of 32 x 32: 269,722 parameters."""
+class ResNet(nn.Module):
+    """For images of 32 x 32 (He et al., 2016): ResNet-20 has 269,722 parameters, ResNet-110 has 1,727,962."""
 
-    def __init__(self):
+    def __init__(self, layers=20):
         super().__init__()
         self.conv = nn.Conv2d(3, 16, 3, 1, 1, bias=False)
         self.norm = nn.BatchNorm2d(16)
-        widths = [16, 16, 16, 16, 32, 32, 32, 64, 64, 64]
+        blocks = (layers - 2) // 6  # of each width
+        widths = [16] + [16] * blocks + [32] * blocks + [64] * blocks
         self.blocks = nn.Sequential(*(Block(a, b, 1 if a == b else 2) for a, b in zip(widths, widths[1:])))
         self.head = nn.Linear(64, 10)
 
@@ -86,7 +87,8 @@ class Attention(nn.Module):
 
 
 class CharacterGPT(nn.Module):
-    """A small GPT on characters (Radford et al., 2019): 4 layers of width 128, about 0.8 million parameters."""
+    """A GPT on characters (Radford et al., 2019): 4 layers of width 128 have 834,432 parameters, 6 of width 384 have
+    10.8 million."""
 
     def __init__(self, characters, length, width=128, layers=4, heads=4):
         super().__init__()

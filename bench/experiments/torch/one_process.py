@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Trains ResNet-20 on CIFAR-10 with all workers in one process: the accuracy of a loop, without waiting for others.
+"""Trains a ResNet on CIFAR-10 with all workers in one process: the accuracy of a loop, without waiting for others.
 
 What they exchange are the messages of threelc.exchange, on the CPU. --data: a folder with data_batch_*.bin and
 test_batch.bin.
@@ -17,6 +17,8 @@ if __name__ == "__main__":
         OPTIONS.error("--every goes without --momentum-correction and --dense-start")
     if chosen.steps % chosen.every or chosen.evaluate_every % chosen.every:
         OPTIONS.error("--steps and --evaluate-every are multiples of --every")
+    if chosen.layers < 8 or chosen.layers % 6 != 2:
+        OPTIONS.error("--layers is two more than a multiple of 6")
 
 import time  # noqa: E402
 from dataclasses import replace  # noqa: E402
@@ -25,13 +27,13 @@ from typing import Any, Dict, List, Sequence, Tuple  # noqa: E402
 import torch  # noqa: E402
 
 import images  # noqa: E402
-from models import ResNet20  # noqa: E402
+from models import ResNet  # noqa: E402
 from training import add_row, check_codecs, rate, take_place  # noqa: E402
 from workers import GpuWorkers, Gradients, Workers  # noqa: E402
 import threelc.exchange as exchange  # noqa: E402
 
 COLUMNS = ["way", "codec", "pull", "correction", "size", "lr", "seed", "workers", "step", "steps", "seconds",
-           "train_loss", "loss", "accuracy", "push_bits", "pull_bits", "worker_ratio", "owner_ratio"]
+           "train_loss", "loss", "accuracy", "push_bits", "pull_bits", "worker_ratio", "owner_ratio", "layers"]
 WEIGHT_DECAY = 1e-4
 SMALL = 256  # values; smaller tensors travel as floats, as in threelc.torch
 
@@ -293,7 +295,7 @@ def save(o: Any, done: Dict[str, Any]) -> None:
 def train(o: Any) -> None:
     torch.manual_seed(o.seed)
     data = images.cifar10(o)
-    workers = (Workers if o.device == "cpu" else GpuWorkers)(o, data, ResNet20())
+    workers = (Workers if o.device == "cpu" else GpuWorkers)(o, data, ResNet(o.layers))
     way = WAYS[o.way](o, workers.parameters)
     first, before, smooth = 0, 0.0, 0.0
     if o.checkpoint and o.checkpoint.exists():
@@ -320,7 +322,7 @@ def train(o: Any) -> None:
                "size": o.size, "lr": o.lr, "seed": o.seed, "workers": o.workers, "step": step + 1,
                "steps": o.steps, "seconds": seconds, "train_loss": smooth,
                "push_bits": way.push_bits, "pull_bits": way.pull_bits, "worker_ratio": worker_ratio,
-               "owner_ratio": owner_ratio, **result}
+               "owner_ratio": owner_ratio, "layers": o.layers, **result}
         print(*(f"{key}={value:.4g}" if isinstance(value, float) else f"{key}={value}"
                 for key, value in row.items() if value != ""), flush=True)
         if o.csv:

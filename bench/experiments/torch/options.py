@@ -93,6 +93,7 @@ def one_process_options() -> Parser:
     parser.add_argument("--every", type=int, default=1, metavar="STEPS",
                         help="so many gradients are added up, then sent (3LC's local steps); not with floats, halves")
     parser.add_argument("--workers", type=int, default=4)
+    parser.add_argument("--layers", type=int, default=20, help="of the ResNet: 20, 32, ... 110")
     parser.add_argument("--size", type=int, default=32, help="of images; smaller ones are means of pixels")
     parser.add_argument("--checkpoint", type=Path, help="file: saves at each evaluation, and goes on from there")
     parser.add_argument("--bits", type=Path, metavar="CSV",

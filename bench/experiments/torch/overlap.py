@@ -33,7 +33,7 @@ import torch.distributed as dist  # noqa: E402
 import torch.nn.functional as F  # noqa: E402
 from torch.nn.parallel import DistributedDataParallel  # noqa: E402
 
-from models import CharacterGPT, ResNet20  # noqa: E402
+from models import CharacterGPT, ResNet  # noqa: E402
 from offload import Offloaded  # noqa: E402
 from training import check_codecs, run_ranks, threelc  # noqa: E402
 
@@ -50,7 +50,7 @@ def task(o):
     """A model, and what computes the loss of one such model."""
     torch.manual_seed(1)
     draw = torch.Generator().manual_seed(dist.get_rank())
-    model = ResNet20() if o.model == "resnet20" else CharacterGPT(CHARACTERS, LENGTH)
+    model = ResNet() if o.model == "resnet20" else CharacterGPT(CHARACTERS, LENGTH)
     if o.offload:
         away = Offloaded(model, o.offload, draw)
         return away, lambda model: model(torch.zeros(1)).sum()

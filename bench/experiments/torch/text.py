@@ -1,17 +1,29 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: MIT
-"""Trains a small GPT, or an LSTM, to predict the next character. --data: a folder with a text file (*.txt). The last
+"""Trains a GPT, or an LSTM, to predict the next character. --data: a folder with a text file (*.txt). The last
 tenth of the text is for validation."""
 from options import options_of
 
 OPTIONS = options_of(steps=1000, lr=1e-3, batch=16, evaluate_every=100)
 OPTIONS.add_argument("--model", choices=("gpt", "lstm"), default="gpt")
+OPTIONS.add_argument("--layers", type=int, default=4, help="of the GPT")
+OPTIONS.add_argument("--width", type=int, default=128, help="of the GPT, which has a head for each 64, or 4")
 OPTIONS.add_argument("--length", type=int, default=64, help="characters in a piece of text")
+SIZES = tuple(OPTIONS.get_default(name) for name in ("layers", "width"))
+
+
+def heads(width):
+    return max(4, width // 64)
+
 
 if __name__ == "__main__":
     chosen = OPTIONS.parse_args()  # before PyTorch is loaded: --help needs nothing
     if chosen.momentum_correction and not chosen.second_moment:
         OPTIONS.error("--momentum-correction goes with --second-moment: AdamW divides by a moment of what it gets")
+    if chosen.model == "lstm" and (chosen.layers, chosen.width) != SIZES:
+        OPTIONS.error("--layers and --width go without --model lstm")
+    if chosen.width <= 0 or chosen.width % heads(chosen.width):
+        OPTIONS.error("--width is a multiple of the heads")
 
 from pathlib import Path  # noqa: E402
 
@@ -30,6 +42,17 @@ class Text:
         codes = torch.frombuffer(bytearray(min(code, CHARACTERS - 1) for code in text), dtype=torch.uint8).long()
         cut = len(codes) * 9 // 10
         self.train, self.test = codes[:cut].to(device), codes[cut:].to(device)
+
+
+def network(o):
+    if o.model == "lstm":
+        return CharacterLSTM(CHARACTERS)
+    return CharacterGPT(CHARACTERS, o.length, o.width, o.layers, heads(o.width))
+
+
+def variant(o):
+    """What rows call the model."""
+    return o.model if (o.layers, o.width) == SIZES else f"gpt-{o.layers}x{o.width}"
 
 
 def load(o):
@@ -77,8 +100,7 @@ def optimizer(parameters, o):
 
 TASK = Task(
     name="text-",
-    model=lambda o: CharacterGPT(CHARACTERS, o.length) if o.model == "gpt" else CharacterLSTM(CHARACTERS),
-    optimizer=optimizer, loss=loss, load=load, batch=batch, evaluate=evaluate, variant=lambda o: o.model,
+    model=network, optimizer=optimizer, loss=loss, load=load, batch=batch, evaluate=evaluate, variant=variant,
     options=OPTIONS)
 
 if __name__ == "__main__":
