@@ -243,15 +243,20 @@ def origin(results: Results) -> str:
             f"{each('machine')}. PyTorch {each('torch')}. Revision {each('revision')}, commits {each('commit')}.")
 
 
-def section(item: Item, record: Record, claims: Claims, size: int) -> List[str]:
-    """Tables for all data and sizes of images that have rows; size: of those that have none."""
+def section(item: Item, record: Record, claims: Claims) -> List[str]:
+    """Tables for all data and sizes of images that have rows."""
     made = [f"## {item.title}", "", *wrapped(item.text)]
     programs = {design.program.name for design in item.designs}
-    there = {(row["data"], int(row["size"] or size)) for row in record.rows.values() if row["program"] in programs}
+    there = {(row["data"], int(row["size"] or 0)) for row in record.rows.values() if row["program"] in programs}
     found = [Results(item, record, *one) for one in sorted(there)]
-    for results in [one for one in found if one.rows()] or [Results(item, record, "", size)]:
-        made += ["", *(wrapped(origin(results)) if results.rows() else ["Not run yet."])]
+    ran = [one for one in found if one.rows()]
+    made += [] if ran else ["", "Not run yet."]
+    for results in ran:
+        made += ["", *wrapped(origin(results))]
         for workers in item.workers:
+            if not any(int(row["workers"]) == workers for row in results.rows()):
+                made += ["", f"{workers} workers: not run yet."]
+                continue
             made += ["", f"{workers} workers, {item.steps[0]:,} steps:" if len(item.steps) == 1 else
                      f"{workers} workers; in brackets the difference to {item.baseline}:", ""]
             made += table(results, claims, workers) if len(item.steps) == 1 else table_of_steps(results, workers)
@@ -275,14 +280,14 @@ def wrapped(text: str, width: int = 120) -> List[str]:
     return lines
 
 
-def write(paper: str, plan: Plan, record: Record, claims: Claims, size: int, out: Path,
+def write(paper: str, plan: Plan, record: Record, claims: Claims, out: Path,
           more: Mapping[str, List[str]]) -> Path:
     """The page of a paper: what is between its marks anew, the rest as it was. more: sections by their marks."""
     path = out / f"{paper}.md"
     text = path.read_text() if path.exists() else INTRO.format(
         head=HEADS.get(paper, paper), what=OWN.get(paper, AGAIN), paper=paper)
     picture = f"{paper}.png"
-    sections = {item.key: section(item, record, claims, size) for item in plan.of([paper])}
+    sections = {item.key: section(item, record, claims) for item in plan.of([paper])}
     for key, made in {**sections, **more}.items():
         begin, end = f"<!-- begin {key} -->", f"<!-- end {key} -->"
         block = "\n".join([begin, *made, end])

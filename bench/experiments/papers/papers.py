@@ -79,7 +79,7 @@ def write_pages(papers: List[str], plan: Plan, record: Record, times: Times, o: 
     claims, tables = pages.Claims(o.claims_file, plan), TimesTables(plan, record, times, o.claims_file)
     for paper in papers:
         picture.draw(paper, plan, record, claims, o.out, tables.panels(paper))
-        print(pages.write(paper, plan, record, claims, o.size, o.out, tables.sections(paper)))
+        print(pages.write(paper, plan, record, claims, o.out, tables.sections(paper)))
 
 
 def main(o: Any, parser: Parser) -> int:

@@ -6,14 +6,12 @@ from typing import Any, Callable, Dict, List, Optional, Sequence
 
 from intervals import Mean, mean, verdict
 from pages import Results, line, wrapped
-from picture import DOTS, LINES, Line, Panel, most
+from picture import DOTS, LINES, Draw, Line, Panel, axis_of_names, has_width, log_axis, most, styles
 from plan import Plan, read_toml
 from records import Record, Row
 from times_plan import Design, Item, Link, Times, TimesPlan, Unit, megabits, milliseconds
 
 WITHIN = 1.0  # points of the accuracy of the baseline, at which a training counts as one as good
-
-TICKS = [digit * 10.0 ** power for power in range(-3, 7) for digit in (1, 2, 5)]  # of axes with logarithms
 
 
 def digits(value: float) -> str:
@@ -207,45 +205,61 @@ class TimesTables:
             found: List[Optional[Panel]] = []
             for item in self.times.plan.of([paper]):
                 measured = Measured(item, self.times)
-                found += [self.dots(plot, measured, link) for link in item.links()]
+                found.append(self.dots(plot, measured))
                 results = self.trained(item) if item.trained else None
                 if results:
-                    found += [self.curves(plot, measured, results, link) for link in item.links()]
+                    found.append(self.curves(plot, measured, results))
                 elif not any(self.speeds.of(item, link) for link in item.links()):
                     found += self.sweeps(plot, measured)
             return [panel for panel in found if panel]
         return made
 
-    def dots(self, plot: Any, measured: Measured, link: Link) -> Optional[Panel]:
-        """Speedups on a link for which the paper has some."""
-        item, figures = measured.item, self.speeds.of(measured.item, link)
-        own = {design.name: found for design in item.designs if design.name != item.baseline
-               for found in [measured.speedup(link, design)] if found}
-        if not own or not figures:
+    def dots(self, plot: Any, measured: Measured) -> Optional[Panel]:
+        """Speedups on the links for which the paper has some."""
+        item = measured.item
+        links = [link for link in item.links() if self.speeds.of(item, link)]
+        own = {link: {design.name: found for design in item.designs if design.name != item.baseline
+                      for found in [measured.speedup(link, design)] if found} for link in links}
+        links = [link for link in links if own[link]]
+        names = [design.name for design in item.designs if any(design.name in own[link] for link in links)]
+        if not links:
             return None
-        names = list(own)
 
-        def draw(axes: Any) -> None:
-            papers = [name for name in names if name in figures]
-            axes.plot([figures[name] for name in papers], [names.index(name) for name in papers], "D", color=plot.GREY,
-                      markersize=7, label="the paper")
-            axes.errorbar([own[name].value for name in names], range(len(names)), fmt="o", capsize=3,
-                          xerr=[own[name].half or 0.0 for name in names], color=plot.LINE_COLOURS[0], label="here")
-            axes.set_yticks(range(len(names)))
-            axes.set_yticklabels(names)
-            axes.set_ylim(len(names) - 0.4, -0.6)
-            axes.set_xlabel(f"times as fast as {item.baseline}")
-            axes.legend(frameon=False, loc="center left", bbox_to_anchor=(1.01, 0.5))
+        def drawn(link: Link) -> Draw:
+            def draw(axes: Any) -> None:
+                figures, mine = self.speeds.of(item, link), own[link]
+                papers = [name for name in names if name in figures]
+                axes.plot([figures[name] for name in papers], [names.index(name) for name in papers], "D",
+                          color=plot.GREY, markersize=7, label="the paper")
+                axes.errorbar([found.value for found in mine.values()], [names.index(name) for name in mine], fmt="o",
+                              capsize=3, xerr=[found.half or 0.0 for found in mine.values()],
+                              color=plot.LINE_COLOURS[0], label="here")
+                axis_of_names(axes, names)
+                axes.set_xlim(left=0)
+            return draw
 
-        return Panel(f"{item.title}: {link.name}", DOTS, 0.3 + 0.3 * len(names), draw)
+        return Panel(f"{item.title}: times as fast as {item.baseline}", DOTS, 0.3 + 0.25 * len(names),
+                     [(link.name, drawn(link)) for link in links])
 
-    def curves(self, plot: Any, measured: Measured, results: Results, link: Link) -> Optional[Panel]:
-        lines: List[Line] = []
-        for design in measured.item.designs:
-            points = self.points(measured, results, link, design)
-            if points:
-                lines.append((design.name, plot.LINE_COLOURS[len(lines) % len(plot.LINE_COLOURS)], "o-", points))
-        return log_panel(plot, f"{measured.item.title}, {link.name}", lines, "minutes", "accuracy, %", False)
+    def curves(self, plot: Any, measured: Measured, results: Results) -> Optional[Panel]:
+        """Accuracy against time, for each link."""
+        item = measured.item
+        found = {link: {design.name: points for design in item.designs
+                        for points in [self.points(measured, results, link, design)] if points}
+                 for link in item.links()}
+        links = [link for link in found if found[link]]
+        names = [design.name for design in item.designs if any(design.name in found[link] for link in links)]
+        style = dict(zip(names, styles(plot, len(names))))
+        heights = [y for link in links for points in found[link].values() for y in points.values()]
+        if not links:
+            return None
+
+        def drawn(link: Link) -> Draw:
+            lines: List[Line] = [(name if link == links[-1] else "", *style[name], points)
+                                 for name, points in found[link].items()]
+            return log_axes(plot, lines, "minutes", "accuracy, %", log_y=False, heights=heights)
+
+        return Panel(item.title, LINES, 3.0, [(link.name, drawn(link)) for link in links])
 
     def sweeps(self, plot: Any, measured: Measured) -> List[Optional[Panel]]:
         """Steps against the speed of links with the first latency, and against latency with the first and the last
@@ -254,10 +268,9 @@ class TimesTables:
 
         def lines(links: Dict[float, Link]) -> List[Line]:
             made: List[Line] = []
-            for i, design in enumerate(item.designs):
+            for design, style in zip(item.designs, styles(plot, len(item.designs))):
                 found = {x: measured.step(link, design) for x, link in links.items()}
-                made.append((design.name, plot.LINE_COLOURS[i % len(plot.LINE_COLOURS)], "o-",
-                             {x: step.value for x, step in found.items() if step}))
+                made.append((design.name, *style, {x: step.value for x, step in found.items() if step}))
             return [one for one in made if one[3]]
 
         rates = {megabits(rate): Link(rate, item.latencies[0]) for rate in item.rates}
@@ -272,30 +285,30 @@ class TimesTables:
 
 def log_panel(plot: Any, title: str, lines: List[Line], x_label: str, y_label: str, log_y: bool,
               log_x: bool = True) -> Optional[Panel]:
-    if not lines:
-        return None
+    return Panel(title, LINES, 3.0, [("", log_axes(plot, lines, x_label, y_label, log_y, log_x))]) \
+        if has_width(lines) else None
 
+
+def log_axes(plot: Any, lines: List[Line], x_label: str, y_label: str, log_y: bool, log_x: bool = True,
+             heights: Sequence[float] = ()) -> Draw:
+    """heights: that the y axis is to have, else those of the lines."""
     def edges(values: List[float], log: bool) -> List[float]:
         low, high = min(values), max(values)
         room = 0.05 * (high - low) or 0.05
         return [low / 1.15, high * 1.15] if log else [low - room, high + room]
 
     def draw(axes: Any) -> None:
-        from matplotlib.ticker import NullLocator
         if log_x:
             axes.set_xscale("log")
         if log_y:
             axes.set_yscale("log")
         axes.set_xlim(*edges([x for one in lines for x in one[3]], log_x))
-        axes.set_ylim(*edges([y for one in lines for y in one[3].values()], log_y))
+        axes.set_ylim(*edges(list(heights) or [y for one in lines for y in one[3].values()], log_y))
         for log, axis in ((log_x, axes.xaxis), (log_y, axes.yaxis)):
             if log:
-                low, high = axis.get_view_interval()
-                ticks = [tick for tick in TICKS if low <= tick <= high]
-                axis.set_ticks(ticks, [f"{tick:,g}" for tick in ticks])
-                axis.set_minor_locator(NullLocator())
+                log_axis(axis)
         axes.set_xlabel(x_label)
         axes.set_ylabel(y_label)
         plot.draw_lines(axes, lines, 0.07)
 
-    return Panel(title, LINES, 3.4, draw)
+    return draw
