@@ -71,7 +71,7 @@ class Answers(Residuals):
 
     def _make(self, values: List[torch.Tensor]) -> Optional[Made]:
         """Of residual + values, which may be overwritten. None: the host makes the answers, or a sum is not finite."""
-        if self._quantizer is None or not self._sizes:
+        if self._quantizer is None:
             return None
         step, places = self._owner.step, self.norms.places(self._owner.step)
         of_parts = dict(zip(self._sizes, values))

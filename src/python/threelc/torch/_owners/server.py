@@ -57,7 +57,7 @@ class ServerOfParts(Answers):
         """Server.answer(). changes: of all parts, which may be overwritten; None: reduce() has failed."""
         if changes is None:
             return self.object.answer()
-        made = self._make([changes[i] for i in self._sizes])
+        made = self._make([changes[i] for i in self._sizes]) if self._sizes else None
         if made is None:
             with self.on_host():
                 return self.object.answer(crossed(changes, HOST))
