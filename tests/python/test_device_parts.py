@@ -168,14 +168,14 @@ class Servers(unittest.TestCase):
 
 class Places(unittest.TestCase):
     def test_where_parts_are(self):
-        """Where gradients are quantized, if servers wait for all; residuals of answers that are made there, too."""
+        """Where gradients are quantized; residuals of answers that are made there, too."""
         there, sizes = torch.device("meta"), {"large": 300, "small": 5}
         weights = {name: torch.ones(n) for name, n in sizes.items()}
         for push, pull, backup, device, wanted, kept in (
                 ("3lc", None, 0, there, there, 1), ("topk", "3lc-golomb:block=7", 0, there, there, 1),
                 ("3lc", "natural", 0, there, there, 0), ("natural", "onebit", 0, there, there, 1),
                 ("3lc", "raw", 0, there, there, 0), ("natural", "stochastic-ternary+quartic", 0, there, there, 0),
-                ("3lc", None, 1, there, CPU, 0), ("3lc", None, 0, None, CPU, 0)):
+                ("3lc", None, 1, there, there, 1), ("3lc", None, 0, None, CPU, 0)):
             config = exchange.Config(workers=2, servers=1, push=push, pull=pull, backup=backup, min_n=10)
             bucket = Bucket(config, 0, sizes, {"small"}, push != "natural", weights, 0, device)
             self.assertEqual([part.device for part in bucket.parts], [wanted] * 2, (push, pull, backup))
