@@ -118,8 +118,8 @@ class Servers(unittest.TestCase):
             for worker in workers:
                 gradients = [torch.randn(n) for n in SIZES.values()]
                 gradients[2][step] = HUGE / 1.5 if step == 3 else 1.0
-                weights = {} if summed else {"weight": 1.0 + step % 4}  # factors of means that are rounded
-                pushes.append(bytearray(worker.push(gradients, **weights)[0]))
+                weight = 1.0 if summed else 1.0 + step % 3 * len(pushes)  # so that factors of means are rounded
+                pushes.append(bytearray(worker.push(gradients, weight)[0]))
                 server.push(pushes[-1])
             if step == 7:
                 spoil(pushes[1], server)
