@@ -118,6 +118,8 @@ TEST(random_words)
         }
         require_status(tlc_allreduce_pulled_part(device.object, 0, &part), TLC_OK);
         require(!part.seed);
+        require_status(tlc_allreduce_part(device.object, 0, &part), TLC_OK);
+        require(part.seed && part.seed != last);
         rank_close(&host);
         rank_close(&device);
     }

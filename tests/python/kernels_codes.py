@@ -14,7 +14,8 @@ from threelc.torch.kernels import _codes_triton, code_choice
 from threelc.torch.kernels.codes import Codes, Words
 from threelc.torch.kernels.operations import bits_of
 
-SWEEPS = code_choice.CodeSweeps(_codes_triton.measure, _codes_triton.encode, _codes_triton.decode)
+SWEEPS = code_choice.CodeSweeps(_codes_triton.measure, _codes_triton.encode, _codes_triton.decode,
+                                _codes_triton.add)
 CODECS = ("natural:bits={bits9},rounding={rounding},shift={shift}", "qsgd:bits={bits4}", "onebit", "int8")
 
 
@@ -110,6 +111,20 @@ def decoded(codes, payload, n, frame):
                 assert counts["payload"].max() == 1, "reads of the payload"
                 assert counts["payload"].sum() == len(payload) - codes.table_size(n) - codes.head * units
                 assert (counts["scalars"] >= 1).all(), "reads of scalars"
+    added(codes, payload, n, frame, scalars)
+
+
+def added(codes, payload, n, frame, scalars):
+    """Sums."""
+    wanted = torch.rand(n).pow(9)
+    sums = [torch.cat([torch.ones(1), wanted])[1:] for _ in range(2)]
+    threelc.decompress_add(frame, wanted, code_choice.WEIGHT)
+    for sweeps, total in zip((SWEEPS, code_choice.OPERATIONS), sums):
+        with Accesses() as touched:
+            sweeps.add(codes, codes.planes(payload, n), scalars, code_choice.WEIGHT, total)
+        assert torch.equal(bits_of(total), bits_of(wanted)), "sums differ"
+        if sweeps is SWEEPS and n:
+            once(touched, "writes", {"out": total})
 
 
 def drawn(codec, seed):

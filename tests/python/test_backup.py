@@ -140,7 +140,7 @@ class Stragglers(unittest.TestCase):
         for settings in ({"codec": "3lc:s=1.75"}, {"codec": "raw"},
                          {"codec": "topk:p=0.1,select=exact", "servers": 2, "buffers": "first",
                           "momentum_correction": 0.9},
-                         {"codec": "3lc", "warmup_steps": 4}):
+                         {"codec": "3lc", "warmup_steps": 4, "quantize": "device"}):
             with self.subTest(str(settings)):
                 found = race(3, raced, {(2, 3): 4, (2, STEPS - 1): STEPS - 1}, {"backup": 1, **settings})
                 servers = settings.get("servers", 1)
@@ -173,7 +173,7 @@ class Stragglers(unittest.TestCase):
         model = Linear()
         sums = [sum(each) for each in zip(*(model.gradient(1, step) for step in range(2 * STEPS)))]
         race_of = {(1, 2): 4, (1, STEPS + 3): STEPS + 5}
-        for settings in ({"codec": "3lc:s=1.75"}, {"codec": "3lc:s=1.75", "warmup_steps": 4}):
+        for settings in ({"codec": "3lc:s=1.75"}, {"codec": "3lc:s=1.75", "warmup_steps": 4, "quantize": "device"}):
             found = race(2, saved_and_flushed, race_of, {"backup": 1, **settings})
             for before, after, _, _ in found:
                 for value, total in zip(after, sums):  # rank 0 takes part in all means

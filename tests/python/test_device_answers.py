@@ -20,6 +20,7 @@ from threelc.torch._common.starving import Starving
 from threelc.torch.kernels import sums
 from threelc.torch.kernels.operations import bits_of
 from threelc.torch.kernels.quantizer import Quantizer
+from threelc.torch.kernels.ways import on_device
 
 CPU = torch.device("cpu")
 SIZES = {"large": 3001, "small": 5, "middle": 300, "wide": 1017}
@@ -199,13 +200,26 @@ class Crossing(unittest.TestCase):
             self.assertEqual(bytes(payloads.tolist()), b"".join(
                 frame[info.header_size:][:info.payload_size] for frame, info in zip(frames, infos)))
 
+    def test_members(self):
+        """Positions and values of several frames, of which one has none; and no frames."""
+        torch.manual_seed(6)
+        gradients = [torch.randn(n) for n in (300, 7, 3001)]
+        gradients[1][:] = 0
+        frames = [threelc.Context(len(x), "topk:p=0.1").compress(x) for x in gradients]
+        found = crossing.members_on_device(frames, list(map(len, gradients)), CPU)
+        self.assertEqual([len(at) for at, _ in found][1], 0)
+        for frame, x, (at, values) in zip(frames, gradients, found):
+            self.assertTrue(torch.equal(torch.zeros(len(x)).index_put((at,), values),
+                                        threelc.decompress(frame, torch.empty(len(x)))))
+        self.assertEqual(crossing.members_on_device([], [], CPU), [])
+
     def test_memory(self):
         """Of the host, from which a GPU copies by itself."""
         for device in "cuda", "cpu", "mps":
             with mock.patch.object(torch, "empty") as empty:
                 self.assertIs(crossing._room(5, torch.device(device)), empty.return_value)
             empty.assert_called_once_with(5, dtype=torch.uint8, pin_memory=device == "cuda")
-        self.assertEqual([one.tolist() for one in crossing.on_device([[1.5, 2], [], [3]], CPU)], [[1.5, 2], [], [3]])
+        self.assertEqual([one.tolist() for one in on_device([[1.5, 2], [], [3]], CPU)], [[1.5, 2], [], [3]])
 
     def test_what_comes_back(self):
         """It is added where it is not 0, so that -0 stays what it is."""

@@ -14,9 +14,8 @@ from cluster import CLUSTER
 from device_frames import counted
 from outer_models import in_pieces, memory
 from test_sharded import Wide, adamw
-from threelc.exchange import Server, pull_codec
+from threelc.exchange import Server
 from threelc.torch._common.groups import Clock
-from threelc.torch._device.answers import symbols_of
 from threelc.torch._owners.buckets import Bucket
 
 RANKS, STEPS = 3, 12
@@ -147,11 +146,11 @@ class Training(unittest.TestCase):
                                for where in ("host", "device"))
                 self.assertEqual([found for found, _ in there], [found for found, _ in host])
                 self.assertEqual([frames for _, frames in host], [(0, 0, 0)] * RANKS)
-                symbols = symbols_of(settings["codec"], settings.get("pull") or pull_codec(settings["codec"]))
-                for _, (compressed, decompressed, answered) in there:
+                owners = settings.get("servers", RANKS if kind == "ShardedOptimizer" else 1)
+                for rank, (_, (compressed, decompressed, answered)) in enumerate(there):
                     self.assertGreater(compressed, STEPS)
                     self.assertEqual(decompressed > 0, settings.get("pull") not in ("int8", "topk:p=0.3+golomb"))
-                    self.assertEqual(answered > STEPS / 2, symbols is not None)
+                    self.assertEqual(answered > STEPS / 2, rank < owners)
                 self.assertEqual(len([error for error in host[0][0][0] if error]), 2)
 
     def test_states_are_the_same(self):
@@ -164,33 +163,40 @@ class Training(unittest.TestCase):
 
 
 class Late(unittest.TestCase):
+    def train(self, place, push, pull, keeps):
+        """What is pulled, and what is left, on two ranks. The first is the server, and has its changes there, too."""
+        sizes, names = {"large": 5003, "small": 5}, ("large", "small")
+        config = threelc.exchange.Config(workers=2, servers=1, push=push, pull=pull, min_n=10, backup=1)
+        weights = {name: torch.zeros(n) for name, n in sizes.items()}
+        buckets = [Bucket(config, rank, sizes, {"small"}, keeps, weights, 0, place) for rank in range(2)]
+        torch.manual_seed(5)
+        bits = []
+        for number in range(6):
+            mails = [Loses(number in (1, 3, 4)) for _ in buckets]
+            for rank, (bucket, mail) in enumerate(zip(buckets, mails)):
+                bucket.go_as_floats(number < 3)
+                bucket.take([torch.randn(sizes[name]) for name in names])
+                bucket.push(1.0, mail, Clock())
+            for bucket in buckets:
+                bucket._came = [mail.push_to_server for mail in mails if mail.push_to_server is not None]
+                if not bucket.reduce(weights.__getitem__, mails[0]):
+                    self.assertIsNone(bucket.server)
+            answer = buckets[0].answer([parameter.grad for parameter in buckets[0].parts])
+            for bucket in buckets:
+                bucket.pull([answer])
+            buckets[0].follow(weights.__getitem__)
+            bits += [memory([*bucket.values, *bucket.unsent().values(), *bucket.parts]) for bucket in buckets]
+            self.assertEqual([bucket.late for bucket in buckets], [0, int(number in (1, 3, 4))])
+        return bits
+
     def test_go_back_into_residuals(self):
         """Pushes without which a server went on, also in steps of floats."""
-        sizes, names = {"large": 5003, "small": 5}, ("large", "small")
-        found = []
-        for place in (None, torch.device("cpu")):
-            config = threelc.exchange.Config(workers=2, servers=1, push="3lc", min_n=10, backup=1)
-            weights = {name: torch.zeros(n) for name, n in sizes.items()}
-            buckets = [Bucket(config, rank, sizes, {"small"}, True, weights, 0, place) for rank in range(2)]
-            torch.manual_seed(5)
-            bits = []
-            for number in range(6):
-                mails = [Loses(number in (1, 3, 4)) for _ in buckets]
-                for rank, (bucket, mail) in enumerate(zip(buckets, mails)):
-                    bucket.go_as_floats(number < 3)
-                    bucket.take([torch.randn(sizes[name]) for name in names])
-                    bucket.push(1.0, mail, Clock())
-                for bucket in buckets:
-                    bucket._came = [mail.push_to_server for mail in mails if mail.push_to_server is not None]
-                    if not bucket.reduce(weights.__getitem__, mails[0]):
-                        self.assertIsNone(bucket.server)
-                answer = buckets[0].answer([parameter.grad for parameter in buckets[0].parts])
-                for bucket in buckets:
-                    bucket.pull([answer])
-                bits += [memory([*bucket.values, *bucket.unsent().values()]) for bucket in buckets]
-                self.assertEqual([bucket.late for bucket in buckets], [0, int(number in (1, 3, 4))])
-            found.append(bits)
-        self.assertEqual(found[1], found[0])
+        for codecs in ("3lc", "onebit", True), ("natural", None, False):
+            with self.subTest(codecs), answers() as answered:
+                host = self.train(None, *codecs)
+                self.assertEqual(answered.call_count, 0)
+                self.assertEqual(self.train(torch.device("cpu"), *codecs), host)
+                self.assertEqual(answered.call_count, 3)
 
 
 if __name__ == "__main__":

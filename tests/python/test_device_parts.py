@@ -14,13 +14,14 @@ from outer_models import memory
 from test_device_owners import answers, digest_of, messages_of, residuals
 from thread_ranks import RanksTest
 from threelc import exchange
-from threelc.torch._device.answers import parts_of, symbols_of
+from threelc.torch._device.answers import parts_of
 from threelc.torch._device.crossing import crossed
 from threelc.torch._device.means import are_finite
 from threelc.torch._device.norms import with_norms
 from threelc.torch._owners.buckets import Bucket
 from threelc.torch._owners.places import optimizer_state
 from threelc.torch._owners.server import ServerOfParts
+from threelc.torch.kernels.ways import quantizer_for
 
 CPU = torch.device("cpu")
 HUGE = 3.3e38
@@ -84,11 +85,14 @@ class Trainings(RanksTest):
         for kind, make, settings in (
                 (sharded, sgd, {"codec": "3lc:s=1.5", "warmup_steps": 1, "max_norm": 0.7}),
                 (sharded, adam, {"codec": "3lc-golomb", "pull": "3lc:block=100", "second_moment": 0.9}),
-                (push_pull, adam, {"codec": "3lc", "pull": "3lc-golomb:s=1.5", "servers": 2})):
+                (push_pull, adam, {"codec": "3lc", "pull": "3lc-golomb:s=1.5", "servers": 2}),
+                (sharded, sgd, {"codec": "natural", "warmup_steps": 1}),
+                (sharded, sgd, {"codec": "topk:p=0.2", "pull": "onebit:block=100"}),
+                (push_pull, sgd, {"codec": "onebit", "pull": "random-sparse:p=0.5"})):
             with self.subTest(settings), answers() as made:
                 wanted = self.train(kind, make, ("host", "host"), settings)
                 self.assertEqual(made.call_count, 0)
-                for quantize in ("device", "device"), ("device", "host"), ("host", "device"):
+                for quantize in ("device", "host"), ("host", "device"):
                     self.assertTrue(self.train(kind, make, quantize, settings) == wanted, quantize)
                 self.assertGreater(made.call_count, 0)
 
@@ -96,27 +100,26 @@ class Trainings(RanksTest):
 class Servers(unittest.TestCase):
     """Steps of one server and its workers, each on the host and on a device."""
 
-    def train(self, on_device, summed, steps):
-        """What is sent, and what is left. In step 2 a worker pushes with blocks, in step 3 sums are infinite (summed:
-        in place of means), in step 4 a change of the small tensor is not finite and in step 8 one of the large tensor,
-        in step 6 a change and what step 5 has left together, and in step 7 a push has a bad frame."""
-        config = exchange.Config(workers=2, servers=1, push="3lc:s=1.5", min_n=10, pull="3lc-golomb",
-                                 reserve="ternary:block=100+quartic", sum=summed)
+    def train(self, on_device, summed, steps, push="3lc:s=1.5", pull="3lc-golomb", other="ternary:block=100+quartic"):
+        """What is sent, and what is left. In step 2 a worker pushes with another codec, in step 3 sums are infinite
+        (summed: in place of means), in step 4 a change of the small tensor is not finite and in step 8 one of the large
+        tensor, in step 6 a change and what step 5 has left together, and in step 7 a push has a bad frame."""
+        config = exchange.Config(workers=2, servers=1, push=push, min_n=10, pull=pull, reserve=other, sum=summed)
         tensors = [exchange.Tensor(name, n) for name, n in SIZES.items()]
         workers = [exchange.Worker(config, rank, tensors) for rank in range(2)]
         server = exchange.Server(config, 0, tensors)
-        one = ServerOfParts(server, symbols_of(config.push, config.pull),
-                            parts_of(server, [0, 2]) if on_device else [], CPU)
+        one = ServerOfParts(server, quantizer_for(pull, CPU), parts_of(server, [0, 2]) if on_device else [], CPU)
         found = []
         for step in range(1, steps + 1):
             torch.manual_seed(step)
             if step in (2, 3):
-                workers[1].set_codec(None, "ternary:block=100+quartic" if step == 2 else "3lc:s=1.5")
+                workers[1].set_codec(None, other if step == 2 else push)
             pushes = []
             for worker in workers:
                 gradients = [torch.randn(n) for n in SIZES.values()]
                 gradients[2][step] = HUGE / 1.5 if step == 3 else 1.0
-                pushes.append(bytearray(worker.push(gradients)[0]))
+                weight = 1.0 if summed else 1.0 + step % 3 * len(pushes)  # so that factors of means are rounded
+                pushes.append(bytearray(worker.push(gradients, weight)[0]))
                 server.push(pushes[-1])
             if step == 7:
                 spoil(pushes[1], server)
@@ -146,30 +149,39 @@ class Servers(unittest.TestCase):
         return found
 
     def test_as_on_the_host(self):
-        for summed, steps, counts in ((False, 9, (7, 7)), (True, 3, (1, 2))):
-            with answers() as made, rests() as reduced:
-                there = self.train(True, summed, steps)
+        for summed, steps, counts, *codecs in (
+                (False, 9, (8, 7)), (True, 3, (2, 2)),
+                (False, 9, (8, 8), "natural", "natural:bits=9,block=100", "int8"),
+                (False, 9, (8, 7), "topk:p=0.2", "onebit", "topk:p=0.1,bits=2,block=70"),
+                (False, 9, (8, 7), "onebit:block=100", "topk:p=0.3,bits=1", "3lc"),
+                (True, 3, (2, 2), "int8:block=64", "qsgd:bits=4", "natural:rounding=nearest"),
+                (False, 4, (4, 3), "random-sparse:p=0.3", "random-sparse", "raw"),
+                (False, 4, (4, 4), "sbc:p=0.05", "sbc:p=0.4", "onebit"),
+                (False, 4, (4, 0), "qsgd", "raw", "3lc")):
+            with self.subTest((summed, codecs)), answers() as made, rests() as reduced:
+                there = self.train(True, summed, steps, *codecs)
                 self.assertEqual((reduced.call_count, made.call_count), counts)
-                host = self.train(False, summed, steps)
-            self.assertEqual([i for i, (found, wanted) in enumerate(zip(there, host)) if found != wanted], [])
-            self.assertEqual(len(there), len(host))
+                host = self.train(False, summed, steps, *codecs)
+                self.assertEqual([i for i, (found, wanted) in enumerate(zip(there, host)) if found != wanted], [])
+                self.assertEqual(len(there), len(host))
 
 
 class Places(unittest.TestCase):
     def test_where_parts_are(self):
-        """On the device with 3-value symbols both ways, if servers wait for all workers."""
+        """Where gradients are quantized; residuals of answers that are made there, too."""
         there, sizes = torch.device("meta"), {"large": 300, "small": 5}
         weights = {name: torch.ones(n) for name, n in sizes.items()}
-        for push, pull, backup, device, wanted in (
-                ("3lc", None, 0, there, there), ("3lc", "3lc-golomb:block=7", 0, there, there),
-                ("3lc", "natural", 0, there, CPU), ("natural", "3lc", 0, there, CPU), ("3lc", "raw", 0, there, CPU),
-                ("3lc", None, 1, there, CPU), ("3lc", None, 0, None, CPU)):
+        for push, pull, backup, device, wanted, kept in (
+                ("3lc", None, 0, there, there, 1), ("topk", "3lc-golomb:block=7", 0, there, there, 1),
+                ("3lc", "natural", 0, there, there, 0), ("natural", "onebit", 0, there, there, 1),
+                ("3lc", "raw", 0, there, there, 0), ("natural", "stochastic-ternary+quartic", 0, there, there, 0),
+                ("3lc", None, 1, there, there, 1), ("3lc", None, 0, None, CPU, 0)):
             config = exchange.Config(workers=2, servers=1, push=push, pull=pull, backup=backup, min_n=10)
-            bucket = Bucket(config, 0, sizes, {"small"}, push == "3lc", weights, 0, device)
+            bucket = Bucket(config, 0, sizes, {"small"}, push != "natural", weights, 0, device)
             self.assertEqual([part.device for part in bucket.parts], [wanted] * 2, (push, pull, backup))
             self.assertEqual([residual.device for residual in bucket._coded.server.residuals.values()],
-                             [wanted] * int(wanted == there))
-            self.assertEqual(bucket._coded.server.norms.places(1) != (), wanted == there)
+                             [there] * kept)
+            self.assertEqual(len(bucket._coded.server.norms.places(1)), kept)
 
     def test_crossing(self):
         """All at once, and what is there stays."""

@@ -229,17 +229,18 @@ class Records(unittest.TestCase):
         self.assertEqual(outcome, rank.outcome())
 
     def test_parts(self):
-        """Views of as many values as they say; a seed for each part that is pushed."""
+        """Views of as many values as they say; a seed for each part that is pushed, and one for its answers."""
         ranks = ranks_of(2, split_n=1000)
         all_reduce(ranks, [gradients(0), gradients(1)])
         owned = [part for rank in ranks for part in rank.parts() if part.tensor == 0]
         self.assertEqual(sorted(part.first for part in owned)[0], 0)
         self.assertEqual(sum(part.n for part in owned), SIZES["weight"])
         for part in owned:
-            self.assertEqual((len(part.mean), len(part.residual), part.seed), (part.n, part.n, 0))
+            self.assertEqual((len(part.mean), len(part.residual)), (part.n, part.n))
         pushed = ranks[0].pushed_parts()
         self.assertEqual([(len(part.mean), len(part.residual)) for part in pushed], [(0, part.n) for part in pushed])
-        self.assertEqual(len({part.seed for part in pushed}), len(pushed))
+        self.assertEqual(len({part.seed for part in (*pushed, *owned)} - {0}), len(pushed) + len(owned))
+        self.assertIn(0, [part.seed for rank in ranks for part in rank.parts()])  # those that share a frame
         (pulled,), = [{(len(part.mean), part.residual) for part in ranks[0].pulled_parts()}]
         self.assertEqual(pulled, (0, None))
 

@@ -40,6 +40,8 @@ WRONG = {  # what a device may do, as changes of the source
                               "tl.load(scalars + row, mask=length > 0, other=0) * (q * (1 / levels))"),
     "rounds halves up": ("int8", "level = y + 12582912.0 - 12582912.0", "level = tl.floor(y + 0.5)"),
     "flushes levels": ("int8", "tl.where(largest > 0, largest, 1.0)", "tl.where(largest > 1e-37, largest, 1.0)"),
+    "rounds sums once": ("int8", "tl.load(at, mask=there, other=0) + weight * value",
+                         "(tl.load(at, mask=there, other=0) + value.to(tl.float64) * weight).to(tl.float32)"),
     "draws other words": ("qsgd", "place == 1, b", "place == 1, c"),
     "sums in binary32": ("onebit", "tl.where(upper, x, 0.0).to(tl.float64)",
                          "(above.to(tl.float32) + tl.where(upper, x, 0.0)).to(tl.float64) - above"),
@@ -232,13 +234,14 @@ class Compiled(unittest.TestCase):
     PROGRAM = """
 from threelc.torch.kernels import _codes_triton as kernels, ternary
 types = {"residual": "*i16", "gradient": "*i16", "scalars": "*fp32", "rest": "*i16", "planes": "*u8",
-         "clipped": "*i32", "out": "*i16", "found": "*fp64", "seed": "i64", "step": "i64"}
+         "clipped": "*i32", "out": "*i16", "found": "*fp64", "seed": "i64", "step": "i64", "weight": "fp32"}
 for kind, bits, nearest, aligned in ((0, 8, False, True), (0, 9, False, False), (1, 4, False, True),
                                      (1, 8, False, True), (1, 8, True, True), (2, 1, False, True)):
     tile = {"KIND": kind, "BITS": bits, "ROWS": 1, "COLUMNS": kernels.TILE}
     none = {"residual": None, "rest": None} if kind < 2 else {}
     made(kernels._encode, types, {**tile, "NEAREST": nearest, "ALIGNED": aligned, **none})
-    made(kernels._decode, types, tile)
+    made(kernels._decode, types, {**tile, "ADD": False})
+made(kernels._decode, {**types, "out": "*fp32"}, {"KIND": 0, "BITS": 8, "ADD": True, "ROWS": 1, "COLUMNS": 256})
 made(kernels._sides, types, {"SIZE": kernels.CHUNK, "ROWS": kernels.CHUNKS})
 made(ternary._maxima, {"gradient": "*fp32", "found": "*i32"}, {"ROWS": 1, "COLUMNS": 1024, "residual": None})
 """
@@ -246,11 +249,11 @@ made(ternary._maxima, {"gradient": "*fp32", "found": "*i32"}, {"ROWS": 1, "COLUM
     def test_float_modes(self):
         """As those of test_kernels.py; and what is divided is rounded."""
         made = compiled(self.PROGRAM)
-        self.assertEqual(made.count(".visible .entry"), 14)
+        self.assertEqual(made.count(".visible .entry"), 15)
         self.assertGreater(made.count("div.rn.f32"), 20)
         self.assertGreater(made.count("add.rn.f64"), 8)
         self.assertEqual(re.findall(r"\S*ftz\S*|fma\.\S*f(?:32|64)|div\.(?:approx|full)\S*", made), [])
-        self.assertEqual(re.findall(r"denorm_mode_32 (\d)", made), ["3"] * 14)
+        self.assertEqual(re.findall(r"denorm_mode_32 (\d)", made), ["3"] * 15)
 
 
 if __name__ == "__main__":

@@ -62,7 +62,7 @@ def trained(model, optimizer, place, rank):
 def owners(rank, place, kind="ShardedOptimizer", **settings):
     model = net(place)
     return trained(model, getattr(threelc.torch, kind)(
-        model, lambda p: torch.optim.SGD(p, 0.1), codec="3lc", min_numel=1, **settings), place, rank)
+        model, lambda p: torch.optim.SGD(p, 0.1), **{"codec": "3lc", "min_numel": 1, **settings}), place, rank)
 
 
 def overlapping(rank, place, **settings):
@@ -75,7 +75,7 @@ def overlapping_host(rank, place):
 
 
 def push_pull(rank, place):
-    return owners(rank, place, "PushPull")
+    return owners(rank, place, "PushPull", codec="topk:p=0.3", pull="natural")
 
 
 def local(rank, place, **settings):

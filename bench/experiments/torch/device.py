@@ -140,6 +140,8 @@ def code_rows(table: Table, codec: str) -> None:
         table.row(f"{codec} encode", how, table.size + 2 * more + sent,
                   lambda: sweeps.encode(codes, residual, gradient, there, WORDS, rest, planes, clipped))
         table.row(f"{codec} decode", how, sent + table.size, lambda: sweeps.decode(codes, planes, there, table.out))
+        sums = torch.zeros(n, device=table.device)
+        table.row(f"{codec} add", how, sent + 8, lambda: sweeps.add(codes, planes, there, 0.5, sums))
 
 
 def step_row(o: Any, device: torch.device, model: str, clock: Clock) -> None:

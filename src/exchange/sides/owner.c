@@ -290,11 +290,13 @@ tlc_status tlc_owner_part(const tlc_owner *o, size_t i, tlc_part *part)
     if (i >= o->answer.part_count)
         return tlc_refuse(o->x, TLC_ERR_PARAM, TLC_ALL, "there is no part %zu; there are %zu", i, o->answer.part_count);
     const tlc_ownership_part *p = tlc_sender_part(&o->answer, i);
+    const size_t g = o->answer.group_of[i];
     const tlc_part ours = {.tensor = p->tensor,
                            .first = p->first,
                            .n = p->n,
                            .mean = o->mean[i],
-                           .residual = o->answer.residual[i]};
+                           .residual = o->answer.residual[i],
+                           .seed = tlc_sender_group(&o->answer, g)->shared ? 0 : o->answer.ctx[g]->seed};
     tlc_export(part, &ours, sizeof ours);
     return TLC_OK;
 }

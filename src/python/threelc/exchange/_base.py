@@ -166,7 +166,8 @@ class Part:
     residual: Optional[memoryview]
     """n floats: what answers, or pushes, did not send yet. None: the codec keeps no residual"""
     seed: int
-    """of pushed parts: of the random words of their frames, whose step is that of the object; else 0"""
+    """of the random words of its frames, in pushes or, of an owner, in answers; their step is that of the object. 0: it
+    shares a frame, or is pulled"""
 
 
 def outcome_of(found: _c.Outcome) -> Outcome:

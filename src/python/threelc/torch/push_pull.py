@@ -34,9 +34,8 @@ class PushPull(OptimizerAtOwners):
                weights are one parameter; two that only have memory in common are refused.
     optimizer: makes the optimizer: a function of a list of parameters, for example
                `lambda p: torch.optim.SGD(p, lr=0.1, momentum=0.9)`. Parameters are flat float32 parts of tensors, so it
-               should treat each value alone; they lie where gradients are quantized if codec and pull have 3-value
-               symbols and backup is 0, else on the CPU. Every rank has one, `.optimizer`, so that schedules run on all
-               alike; they take it, or this object, whose groups are the same.
+               should treat each value alone; they lie where gradients are quantized. Every rank has one, `.optimizer`,
+               so that schedules run on all alike; they take it, or this object, whose groups are the same.
     codec:     of gradients. pull: of changes of the model; None: exchange.pull_codec(codec).
     backup:    a server goes on when all ranks but this many have pushed (backup workers: 3LC, section 2.1), so one that
                is slow now and then holds nobody up. 0: it waits for all. A push that comes later is dropped, and

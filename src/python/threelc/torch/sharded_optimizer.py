@@ -37,9 +37,8 @@ class ShardedOptimizer(OptimizerAtOwners):
                up until step().
     optimizer: makes the optimizer: a function of a list of parameters, for example
                `lambda p: torch.optim.AdamW(p, lr=1e-3)`. Parameters are flat float32 parts of tensors, so it should
-               treat each value alone; they lie where gradients are quantized if codec and pull have 3-value symbols,
-               else on the CPU. Every rank has one, `.optimizer`, so that schedules run on all alike; they take it, or
-               this object, whose groups are the same.
+               treat each value alone; they lie where gradients are quantized. Every rank has one, `.optimizer`, so
+               that schedules run on all alike; they take it, or this object, whose groups are the same.
     codec:     of gradients. pull: of changes of the model; None: exchange.pull_codec(codec).
     groups:    of the model's parameters, with options of their own, as optimizers take them: `[{"params": matrices},
                {"params": biases, "weight_decay": 0.0}]`. The function then gets a list of such groups, of parts.

@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: MIT
 """Answers of an owner, made where gradients are: what it sends of its parts is quantized there.
 
-The host checks the pushes, and finishes the frames of answers. 3-value symbols come and go.
+The host checks the pushes, and finishes the frames of answers.
 """
 from __future__ import annotations
 
-import math
-from itertools import chain
 from typing import Any, Container, Dict, List, NamedTuple, Optional, Sequence, Union
 
 import torch
@@ -17,8 +15,7 @@ from ..._c import DType
 from ..._errors import Status, StepError
 from ..kernels.codes import Words
 from ..kernels.quantizer import Quantizer
-from ..kernels.ways import scalars_of, way_of
-from .crossing import on_device
+from ..kernels.ways import AnyQuantizer, coding_of
 from .means import means_of
 from .norms import Norms, Taken, values_at
 from .residuals import Residuals
@@ -55,44 +52,42 @@ def parts_of(owner: Union[exchange.AllReduce, exchange.Server], tensors: Contain
 
 
 class Answers(Residuals):
-    """Of some parts of an owner, whose residuals of answers are on the device, too."""
+    """Of some parts of an owner. If they are made on the device, their residuals are there, too."""
 
-    def __init__(self, owner: Union[exchange.AllReduce, exchange.Server], quantizer: Optional[Quantizer],
+    def __init__(self, owner: Union[exchange.AllReduce, exchange.Server], quantizer: Optional[AnyQuantizer],
                  ours: Sequence[int], device: torch.device, residual_dtype: torch.dtype = torch.float32) -> None:
-        """ours: which of owner.parts(). quantizer: None: there are none."""
+        """ours: which of owner.parts(). quantizer: of their answers; None: the host makes these."""
         self._owner = owner
         self._quantizer = quantizer
         self._device = device
         parts = owner.parts()
         self._count = len(parts)
         self._sizes = {i: parts[i].n for i in ours}
-        self.norms = Norms(list(self._sizes.values()), device)
+        self._seeds = {i: parts[i].seed for i in ours}
         self._residual_dtype = residual_dtype
-        super().__init__({i: _writable(parts[i], owner) for i in ours}, device, residual_dtype)
+        kept = {i: parts[i] for i in ours if quantizer is not None and parts[i].residual is not None}
+        self.norms = Norms([part.n for part in kept.values()], device)
+        super().__init__({i: _writable(part, owner) for i, part in kept.items()}, device, residual_dtype)
 
     def _make(self, values: List[torch.Tensor]) -> Optional[Made]:
-        """Of residual + values, which may be overwritten. None: a sum is not finite."""
-        assert self._quantizer is not None  # there are parts
-        ns = list(self._sizes.values())
-        way = way_of(self._quantizer, self._device, torch.float32, self._residual_dtype)
-        scalars = scalars_of(way, list(zip(self.residuals.values(), values)), self._device)
-        if not all(map(math.isfinite, chain(*scalars))):
+        """Of residual + values, which may be overwritten. None: the host makes the answers, or a sum is not finite."""
+        if self._quantizer is None:
             return None
         step, places = self._owner.step, self.norms.places(self._owner.step)
-        signal = values_at(values, places)
-        sizes = [way.size(n) for n in ns]
-        made = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
-        rest = values  # whose place it takes
+        of_parts = dict(zip(self._sizes, values))
+        coding = coding_of(self._quantizer, [(self.residuals.get(i), one) for i, one in of_parts.items()],
+                           [Words(seed, step) for seed in self._seeds.values()], self._device, self._residual_dtype)
+        if not all(coding.finite):
+            return None
+        kept = [of_parts[i] for i in self.residuals]
+        signal = values_at(kept, places)
+        rest = dict(zip(self.residuals, kept))  # whose place it takes
         if self._residual_dtype != torch.float32:
-            rest = [torch.empty_like(residual) for residual in self.residuals.values()]
-        for residual, one, scalar, left, piece in zip(self.residuals.values(), values,
-                                                      on_device(scalars, self._device), rest, made.split(sizes)):
-            way.encode(residual, one, scalar, Words(0, 0), left, piece)
-        taken = step, signal, values_at(rest, places)
+            rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
         frames: List[Optional[bytes]] = [None] * self._count
-        for i, frame in zip(self._sizes, way.frames(made, scalars, ns, DType.F32)):
+        for i, frame in zip(of_parts, coding.frames([rest.get(i) for i in of_parts], DType.F32)):
             frames[i] = frame
-        return Made(frames, dict(zip(self._sizes, rest)), taken)
+        return Made(frames, rest, (step, signal, values_at(list(rest.values()), places)))
 
     def _keep(self, made: Made) -> None:
         """They were sent."""
@@ -128,11 +123,11 @@ class ReducedAnswers(Answers):
         except StepError:
             return None
         means = means_of([list(came[i].values()) for i in self._sizes], list(self._sizes.values()), self._device)
-        return None if means is None else self._make(means)
+        there = [mean for mean in means if mean is not None]
+        return self._make(there) if len(there) == len(means) else None
 
 
 def _writable(part: exchange.Part, owner: Union[exchange.AllReduce, exchange.Server]) -> torch.Tensor:
     """The residual of a part, in its memory."""
-    assert part.residual is not None  # these codecs keep one
     address = View(part.residual, False, "residual").address
     return torch.frombuffer(borrowed(address, 4 * part.n, owner, "f", writable=True), dtype=torch.float32)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Frames that were checked cross to a device: their payloads, or the quartic bytes of their symbols."""
+"""Frames that were checked cross to a device: their payloads, the quartic bytes of their symbols, or positions and
+values."""
 from __future__ import annotations
 
 import struct
@@ -9,9 +10,10 @@ from typing import Any, Callable, List, Sequence, Tuple
 
 import torch
 
-from ..._arrays import octets
+from ..._arrays import View, octets
 from ...codec_strings import stages_of
 from ...frames import FrameInfo, peek
+from ...members import decompress_members
 from ...quartic import decompress_quartic, quartic_bytes
 from ..kernels import golomb
 from ..kernels.zerorun import zero_runs_for
@@ -67,11 +69,18 @@ def payloads_on_device(frames: Sequence[Any], device: torch.device) -> Tuple[Lis
     return [bytes(frame[:head]) for frame, head in zip(frames, heads)], _there(host, device), sizes
 
 
-def on_device(numbers: Sequence[Sequence[float]], device: torch.device) -> Sequence[torch.Tensor]:
-    """Lists of floats, each as a tensor, in one crossing."""
-    there = torch.tensor(list(chain(*numbers)), dtype=torch.float32, device=device)
-    found: Sequence[torch.Tensor] = there.split(list(map(len, numbers)))
-    return found
+def members_on_device(frames: Sequence[Any], ns: Sequence[int],
+                      device: torch.device) -> List[Tuple[torch.Tensor, torch.Tensor]]:
+    """Of frames of topk, sparse-binary or random-sparse: positions, and the values there, in one crossing. ns: values
+    of each tensor."""
+    found = list(map(decompress_members, frames, ns))
+    pieces = [View(piece, False, "members") for piece in chain.from_iterable(zip(*found))]
+    sizes = [piece.size for piece in pieces]
+    host = _room(sum(sizes), device)
+    for piece, room in zip(pieces, host.split(sizes)):
+        memmove(room.data_ptr(), piece.address, piece.size)
+    there = _there(host, device).split(sizes)
+    return [(at.view(torch.int64), values.view(torch.float32)) for at, values in zip(there, there[len(frames):])]
 
 
 def crossed(tensors: Sequence[torch.Tensor], device: torch.device) -> Sequence[torch.Tensor]:

@@ -9,7 +9,6 @@ positions and values do. Answers go back as such bytes, too, and are decoded the
 from __future__ import annotations
 
 import math
-from itertools import chain
 from typing import Any, Callable, Dict, Iterable, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
@@ -23,10 +22,8 @@ from ..kernels import members
 from ..kernels.choice import sweeps_for
 from ..kernels.code_choice import code_sweeps_for
 from ..kernels.codes import Codes, Words
-from ..kernels.quantizer import Quantizer
-from ..kernels.selector import Selector
-from ..kernels.ways import on_host, scalars_of, way_of
-from .crossing import Quartic, on_device, payloads_on_device, way_of_symbols
+from ..kernels.ways import AnyQuantizer, coding_of, on_device
+from .crossing import Quartic, payloads_on_device, way_of_symbols
 from .norms import Norms, Taken, values_at
 from .residuals import Residuals
 from .streams import forked, lent
@@ -38,7 +35,7 @@ class PushedFrames:
     """Pushes of an object of the exchange whose tensors are quantized on a device."""
 
     def __init__(self, pushing: Union[exchange.AllReduce, exchange.Worker, exchange.Gossip],
-                 quantizer: Union[Quantizer, Codes, Selector], tensors: Iterable[int], device: torch.device,
+                 quantizer: AnyQuantizer, tensors: Iterable[int], device: torch.device,
                  residuals: Dict[int, torch.Tensor], residual_dtype: torch.dtype = torch.float32) -> None:
         """tensors: the indices of those that are quantized there. residuals: on the device, of those that have one."""
         self._pushing: Any = pushing
@@ -61,41 +58,16 @@ class PushedFrames:
         lent(gradients)
         if not self._quantized:  # as in steps of floats, and where tensors are empty
             return self._pushing.push(beside or [gradient.cpu() for gradient in gradients], *weight)
-        if isinstance(self._quantizer, Selector):
-            return self._push_chosen(self._quantizer, gradients, beside, *weight)
-        way = way_of(self._quantizer, self._device, gradients[0].dtype, self._residual_dtype)
-        ours = self._quantized
-        values = [(_part_of(self.residuals, part), _gradient_of(gradients, part)) for part in ours]
-        scalars = scalars_of(way, values, self._device)
-        if not all(map(math.isfinite, chain(*scalars))):
-            return self._push_nothing(gradients, ours, scalars, beside, *weight)
-        rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
-        sizes = [way.size(n) for _, _, n in ours]
-        made = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
-        for part, tensors, scalar, piece in zip(ours, values, on_device(scalars, self._device), made.split(sizes)):
-            way.encode(*tensors, scalar, Words(self._seeds[part], self._pushing.step), _part_of(rest, part), piece)
-        taken = self._taken(gradients, rest)  # before the host waits for what the frames are made of
-        frames = way.frames(made, scalars, [n for _, _, n in ours], self._pushing.config.dtype)
-        return self._push_frames(gradients, dict(zip(ours, frames)), rest, taken, beside, *weight)
-
-    def _push_chosen(self, selector: Selector, gradients: Sequence[torch.Tensor],
-                     beside: Optional[Sequence[torch.Tensor]], *weight: float) -> Any:
-        """The same where some values are chosen. The host waits once to know how many."""
-        sweeps = members.sweeps_for(self._device, gradients[0].dtype, self._residual_dtype)
         ours, step = self._quantized, self._pushing.step
-        values = [(_part_of(self.residuals, part), _gradient_of(gradients, part)) for part in ours]
-        measured = [members.measure(sweeps, selector, *tensors, self._seeds[part], step)
-                    for part, tensors in zip(ours, values)]
-        found = torch.stack([each.found for each in measured]).tolist()
-        finite = [members.is_finite(selector, numbers) for numbers in found]
-        if not all(finite):
-            return self._push_nothing(gradients, ours, [[0.0 if fine else math.inf] for fine in finite], beside,
-                                      *weight)
+        coding = coding_of(self._quantizer, [(_part_of(self.residuals, part), _gradient_of(gradients, part))
+                                             for part in ours],
+                           [Words(self._seeds[part], step) for part in ours], self._device, self._residual_dtype)
+        if not all(coding.finite):
+            return self._push_nothing(gradients, dict(zip(ours, coding.finite)), beside, *weight)
         rest = {i: torch.empty_like(residual) for i, residual in self.residuals.items()}
-        chosen = [members.take(sweeps, selector, *tensors, each, numbers, _part_of(rest, part))
-                  for part, tensors, each, numbers in zip(ours, values, measured, found)]
-        made = members.frames(selector, chosen, self._pushing.config.dtype, to_host=on_host)  # may write into the rest
-        return self._push_frames(gradients, dict(zip(ours, made)), rest, self._taken(gradients, rest), beside, *weight)
+        frames = coding.frames([_part_of(rest, part) for part in ours], self._pushing.config.dtype)
+        return self._push_frames(gradients, dict(zip(ours, frames)), rest, self._taken(gradients, rest), beside,
+                                 *weight)
 
     def _taken(self, gradients: Sequence[torch.Tensor], rest: Dict[int, torch.Tensor]) -> Taken:
         """What norms look at."""
@@ -115,13 +87,12 @@ class PushedFrames:
                 residual.data = rest[i]
         return messages
 
-    def _push_nothing(self, gradients: Sequence[torch.Tensor], parts: Sequence[Tuple[int, int, int]],
-                      scalars: Sequence[Sequence[float]], beside: Optional[Sequence[torch.Tensor]],
-                      *weight: float) -> Any:
-        """A value is not finite. The object finds that itself, and tells all."""
+    def _push_nothing(self, gradients: Sequence[torch.Tensor], finite: Mapping[Tuple[int, int, int], bool],
+                      beside: Optional[Sequence[torch.Tensor]], *weight: float) -> Any:
+        """A value is not finite. The object finds that itself, and tells all. finite: of parts."""
         if beside:
             return self._pushing.push(beside, *weight)
-        bad = {i for (i, _, _), found in zip(parts, scalars) if not all(map(math.isfinite, found))}
+        bad = {i for (i, _, _), is_finite in finite.items() if not is_finite}
         found: List[Any] = [
             torch.full_like(gradient, math.nan if i in bad else 0.0, device="cpu") if i in self._ours else
             gradient.cpu() for i, gradient in enumerate(gradients)]
@@ -137,7 +108,7 @@ class OnDevice(PushedFrames, Residuals):
     """
 
     def __init__(self, pushing: Union[exchange.AllReduce, exchange.Worker],
-                 quantizer: Union[Quantizer, Codes, Selector], host: Mapping[int, Optional[torch.Tensor]],
+                 quantizer: AnyQuantizer, host: Mapping[int, Optional[torch.Tensor]],
                  device: torch.device, residual_dtype: torch.dtype = torch.float32) -> None:
         """host: the residuals of the object, by index of the tensor; None: it keeps none. Those on the device, of
         residual_dtype, begin with their values."""

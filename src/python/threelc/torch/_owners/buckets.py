@@ -10,7 +10,7 @@ import torch
 
 from ... import exchange
 from ..._errors import Status, StepError
-from .._device.answers import parts_of, symbols_of
+from .._device.answers import parts_of
 from .._device.norms import with_norms
 from .._device.on_device import OnDevice
 from .._device.streams import lent
@@ -73,9 +73,8 @@ class Bucket:
                  residual_dtype: torch.dtype = torch.float32) -> None:
         """as_weights: names of those whose answers are the weights, as floats. keeps: pushes have residuals. weights:
         flat, from which the parts begin. shift: rank 0 is this server, as the first ones get the largest tensors, and
-        buckets have few of them. device: where gradients are, and what is pulled, if they are quantized there; and
-        parts, if pushes and answers have 3-value symbols and there are no backup workers. None: all are on the CPU.
-        residual_dtype: of residuals of pushes on the device."""
+        buckets have few of them. device: where gradients are, parts, and what is pulled, if gradients are quantized
+        there. None: all are on the CPU. residual_dtype: of residuals of pushes on the device."""
         tensors = [exchange.Tensor(name, n, pull="raw" if name in as_weights else None) for name, n in sizes.items()]
         self.names = list(sizes)
         self.residuals: Dict[str, torch.Tensor] = {name: torch.zeros(n) for name, n in sizes.items()} if keeps else {}
@@ -88,11 +87,10 @@ class Bucket:
         self._quantizable = {i: self.residuals.get(name) for i, (name, n) in enumerate(sizes.items())
                              if n >= config.min_n}
         push = config.push or ""
-        symbols = symbols_of(push, config.pull or exchange.pull_codec(push))
-        there = device if symbols is not None and not config.backup else None
-        self._home = there or HOST  # of parts
+        self._home = device or HOST  # of parts
         server = None if self.server is None else ServerOfParts(
-            self.server, symbols, [] if there is None else parts_of(self.server, self._quantizable), self._home)
+            self.server, device and quantizer_for(config.pull or exchange.pull_codec(push), device),
+            [] if device is None else parts_of(self.server, self._quantizable), self._home)
         self._coded = self._now = _Way(self.worker, server, as_weights,
                                        self._on_device(self.worker, self._quantizable))
         self.parts = [torch.nn.Parameter(weights[name][first:first + n].to(self._home, copy=True))

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: MIT
 """A server that hands out means, and takes changes, where its parts of the model are: on the CPU, or on a device.
 
-On a device pushes of 3-value symbols are added up there, and so is what such answers send quantized. All else crosses
-as floats.
+On a device pushes are added up there, and answers quantized, if they have 3-value symbols, codes, or values with
+positions. All else crosses as floats.
 """
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from .._device.answers import Answers
 from .._device.crossing import crossed
 from .._device.means import are_finite, means_of
 from .._device.streams import forked
-from ..kernels.quantizer import Quantizer
+from ..kernels.ways import AnyQuantizer
 
 
 class ServerOfParts(Answers):
     """Residuals of answers that are made on the device are there, too."""
 
-    def __init__(self, server: exchange.Server, quantizer: Optional[Quantizer], ours: Sequence[int],
+    def __init__(self, server: exchange.Server, quantizer: Optional[AnyQuantizer], ours: Sequence[int],
                  device: torch.device) -> None:
-        """ours: the parts whose pushes and answers have symbols, quantizer: those of answers."""
+        """ours: the parts whose pushes a device adds up. quantizer: as in Answers."""
         super().__init__(server, quantizer, ours, device)
         self.object = server
         self.parts = server.parts()  # they stay where they are
@@ -43,13 +43,14 @@ class ServerOfParts(Answers):
         return [there[i] if i in there else next(rest) for i in range(self._count)]
 
     def _means(self) -> Optional[Dict[int, torch.Tensor]]:
-        """None: a push is at fault, or workers push with other codecs or blocks, or a mean is not finite."""
+        """Those that the device makes, by part. None: a push is at fault, or a mean is not finite."""
         try:
             came = self.object.owned_frames()
         except StepError:
             return None
         means = means_of([list(came[i].values()) for i in self._sizes], list(self._sizes.values()), self._device)
-        return None if means is None or not are_finite(means) else dict(zip(self._sizes, means))
+        there = {i: mean for i, mean in zip(self._sizes, means) if mean is not None}
+        return there if are_finite(list(there.values())) else None
 
     @forked
     def answer(self, changes: Optional[Sequence[torch.Tensor]]) -> memoryview:

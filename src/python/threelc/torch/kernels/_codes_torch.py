@@ -178,3 +178,11 @@ def decode(codes: Codes, planes: torch.Tensor, scalars: torch.Tensor, out: torch
         scalar = scalars.view(-1, max(codes.sent, 1))[unit:unit + count]
         rows.copy_(_values(codes, of_units, scalar, length))
         unit += count
+
+
+def add(codes: Codes, planes: torch.Tensor, scalars: torch.Tensor, weight: float, out: torch.Tensor) -> None:
+    """out += weight * the values of planes, products and sums rounded to float32. weight: a float32. out: n values,
+    float32, none of them -0."""
+    values = torch.empty_like(out)
+    decode(codes, planes, scalars, values)
+    out += values.mul_(weight)

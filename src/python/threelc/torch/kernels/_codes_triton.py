@@ -23,7 +23,7 @@ TILE = 2048  # values of a program
 CHUNKS = 8  # of a program that sums up
 NAMES = {"natural": 0, "int8": 1, "qsgd": 1, "onebit": 2}
 ARRAYS = ["residual", "gradient", "scalars", "rest", "planes", "clipped", "out", "found"]
-NUMBERS = ["seed", "step", "stride", "shift", "chunks", "n", "block"]
+NUMBERS = ["weight", "seed", "step", "stride", "shift", "chunks", "n", "block"]
 
 
 @triton.jit
@@ -174,9 +174,10 @@ def _encode(residual, gradient, scalars, rest, planes, clipped, seed, step, stri
 
 
 @triton.jit(do_not_specialize=ARRAYS + NUMBERS)
-def _decode(planes, scalars, out, stride, shift, n, block, KIND: tl.constexpr, BITS: tl.constexpr, ROWS: tl.constexpr,
-            COLUMNS: tl.constexpr):
-    """A program takes COLUMNS codes of each of ROWS blocks."""
+def _decode(planes, scalars, out, weight, stride, shift, n, block, KIND: tl.constexpr, BITS: tl.constexpr,
+            ADD: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
+    """A program takes COLUMNS codes of each of ROWS blocks. ADD: weight * values are added to out, which is float32;
+    else values are written."""
     program = tl.program_id(0).to(tl.int64)
     block = block.to(tl.int64)
     tiles = (block + COLUMNS - 1) // COLUMNS
@@ -209,7 +210,10 @@ def _decode(planes, scalars, out, stride, shift, n, block, KIND: tl.constexpr, B
         upper = _unpacked(tl.load(of + byte, mask=8 * byte < length, other=0), ROWS, COLUMNS, 1) > 0
         value = tl.where(upper, tl.load(scalars + 2 * row, mask=length > 0, other=0),
                          tl.load(scalars + 2 * row + 1, mask=length > 0, other=0))
-    if out.dtype.element_ty == tl.int16:  # bits of bfloat16, rounded half to even
+    if ADD:
+        at = out + row * block + column
+        tl.store(at, tl.load(at, mask=there, other=0) + weight * value, mask=there)
+    elif out.dtype.element_ty == tl.int16:  # bits of bfloat16, rounded half to even
         bits = value.to(tl.int32, bitcast=True)
         tl.store(out + row * block + column, (bits + 0x7fff + (bits >> 16 & 1) >> 16).to(tl.int16), mask=there)
     else:
@@ -245,7 +249,17 @@ def encode(codes: Codes, residual: Optional[torch.Tensor], gradient: torch.Tenso
 
 def decode(codes: Codes, planes: torch.Tensor, scalars: torch.Tensor, out: torch.Tensor) -> None:
     """The same as in _codes_torch.py."""
+    _launch_decode(codes, planes, scalars, 1.0, out, False)
+
+
+def add(codes: Codes, planes: torch.Tensor, scalars: torch.Tensor, weight: float, out: torch.Tensor) -> None:
+    """The same as in _codes_torch.py."""
+    _launch_decode(codes, planes, scalars, weight, out, True)
+
+
+def _launch_decode(codes: Codes, planes: torch.Tensor, scalars: torch.Tensor, weight: float, out: torch.Tensor,
+                   is_added: bool) -> None:
     n = len(out)
     block = min(codes.block or n, n)
-    launch(_decode, (planes, scalars, loadable(out), codes.unit_size(block), codes.shift), n, block, 1, TILE, 8,
-           KIND=NAMES[codes.name], BITS=codes.bits)
+    launch(_decode, (planes, scalars, loadable(out), weight, codes.unit_size(block), codes.shift), n, block, 1, TILE, 8,
+           KIND=NAMES[codes.name], BITS=codes.bits, ADD=is_added)

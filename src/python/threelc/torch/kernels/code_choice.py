@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from ctypes import c_float
 from functools import lru_cache
 from typing import Callable, List, NamedTuple, Optional, Tuple
 
 import torch
 
 from ...context import Context
-from ...frames import decompress, peek
+from ...frames import decompress, decompress_add, peek
 from ...quartic import block_count
 from . import _codes_torch
 from .choice import VALUES, tensors_of
@@ -25,12 +26,14 @@ class CodeSweeps(NamedTuple):
     encode: Callable[[Codes, Optional[torch.Tensor], torch.Tensor, torch.Tensor, Words, Optional[torch.Tensor],
                       torch.Tensor, torch.Tensor], None]
     decode: Callable[[Codes, torch.Tensor, torch.Tensor, torch.Tensor], None]
+    add: Callable[[Codes, torch.Tensor, torch.Tensor, float, torch.Tensor], None]
 
 
-OPERATIONS = CodeSweeps(_codes_torch.measure, _codes_torch.encode, _codes_torch.decode)
+OPERATIONS = CodeSweeps(_codes_torch.measure, _codes_torch.encode, _codes_torch.decode, _codes_torch.add)
 CODECS = {"natural": ("natural", "natural:bits=9,shift=2,block=3001", "natural:rounding=nearest"),
           "int8": ("int8", "int8:block=701"), "qsgd": ("qsgd", "qsgd:bits=4,block=701"),
           "onebit": ("onebit:block=64", "onebit:block=5001")}  # of the check
+WEIGHT = c_float(0.3).value  # of sums
 WORDS = Words(0x8000000180000002, 0)  # what is signed somewhere would be negative
 
 
@@ -40,7 +43,7 @@ def code_sweeps_for(device: torch.device, dtype: torch.dtype, name: str,
     """As sweeps_for(), for codecs of this name."""
     def load() -> CodeSweeps:
         from . import _codes_triton  # imports triton
-        return CodeSweeps(_codes_triton.measure, _codes_triton.encode, _codes_triton.decode)
+        return CodeSweeps(_codes_triton.measure, _codes_triton.encode, _codes_triton.decode, _codes_triton.add)
 
     return tried(device, "gradients", load, lambda sweeps: same_codes(sweeps, device, dtype, name, residual_dtype),
                  OPERATIONS)
@@ -77,7 +80,8 @@ def encode(sweeps: CodeSweeps, codes: Codes, residual: Optional[torch.Tensor], g
 
 def same_codes(sweeps: CodeSweeps, device: torch.device, dtype: torch.dtype, name: str,
                residual_dtype: torch.dtype) -> bool:
-    """Whether frames, residuals and decoded values are those of the C library, and what is not finite is found."""
+    """Whether frames, residuals, decoded values and sums are those of the C library, and what is not finite is
+    found."""
     drawn = ((rounded(_HARD[name](), residual_dtype), torch.zeros(VALUES, dtype=dtype)),
              *tensors_of(dtype, residual_dtype))
     return all(all(_same(sweeps, codec, *tensors, device) for tensors in drawn) and
@@ -132,10 +136,16 @@ def _same(sweeps: CodeSweeps, codec: str, residual: Optional[torch.Tensor], grad
     frame = context.compress(gradient)
     if codes.frame(payload.cpu(), scalars, VALUES, gradient.dtype) != frame:
         return False
+    sent = codes.planes(payload, VALUES), codes.read(payload, VALUES, frame[:peek(frame).header_size])
     decoded = torch.empty(VALUES, dtype=gradient.dtype, device=device)
-    sweeps.decode(codes, codes.planes(payload, VALUES), codes.read(payload, VALUES, frame[:peek(frame).header_size]),
-                  decoded)
-    is_same: bool = torch.equal(bits_of(decoded.cpu()), bits_of(decompress(frame, torch.empty_like(gradient))))
+    sweeps.decode(codes, *sent, decoded)
+    wanted_sums = gradient.float().abs()
+    sums = wanted_sums.to(device, copy=True)
+    decompress_add(frame, wanted_sums, WEIGHT)
+    sweeps.add(codes, *sent, WEIGHT, sums)
+    is_same: bool = (
+        torch.equal(bits_of(decoded.cpu()), bits_of(decompress(frame, torch.empty_like(gradient)))) and
+        torch.equal(bits_of(sums.cpu()), bits_of(wanted_sums)))
     return is_same and (rest is None or wanted is None or
                         torch.equal(bits_of(rest.cpu()), bits_of(rounded(wanted, rest.dtype))))
 

@@ -2,20 +2,25 @@
 """How tensors on a device become frames, whatever the codec: what is measured of them, scalars, bytes, frames."""
 from __future__ import annotations
 
+import math
 from functools import lru_cache, partial
-from itertools import islice
+from itertools import chain, islice
 from typing import Any, Callable, List, Optional, Sequence, Tuple, Union
 
 import torch
 
 from ...codec_strings import stages_of
 from ...quartic import block_count, compress_payload, compress_quartic, quartic_bytes
-from . import golomb, zerorun
+from . import golomb, members, zerorun
 from .choice import sweeps_for
 from .code_choice import code_sweeps_for, encode
 from .codes import Codes, Words
 from .quantizer import Quantizer
 from .selector import Selector
+
+AnyQuantizer = Union[Quantizer, Codes, Selector]
+Values = Tuple[Optional[torch.Tensor], torch.Tensor]
+"""a residual, or None, and a gradient"""
 
 
 class TernaryWay:
@@ -97,7 +102,14 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
     return host.copy_(tensor)
 
 
-def quantizer_for(codec: str, device: torch.device) -> Union[Quantizer, Codes, Selector, None]:
+def on_device(numbers: Sequence[Sequence[float]], device: torch.device) -> Sequence[torch.Tensor]:
+    """Lists of floats, each as a tensor, in one crossing."""
+    there = torch.tensor(list(chain(*numbers)), dtype=torch.float32, device=device)
+    found: Sequence[torch.Tensor] = there.split(list(map(len, numbers)))
+    return found
+
+
+def quantizer_for(codec: str, device: torch.device) -> Optional[AnyQuantizer]:
     """None: only the C library does this codec, or only it has the binary64 that it needs."""
     codes = Codes.of(codec)
     if codes is not None and codes.measured_dtype == torch.float64 and device.type == "mps":
@@ -105,7 +117,7 @@ def quantizer_for(codec: str, device: torch.device) -> Union[Quantizer, Codes, S
     return Quantizer.of(codec) or codes or Selector.of(codec)
 
 
-def scalars_of(way: Union[TernaryWay, CodesWay], values: Sequence[Tuple[Optional[torch.Tensor], torch.Tensor]],
+def scalars_of(way: Union[TernaryWay, CodesWay], values: Sequence[Values],
                device: torch.device) -> List[Sequence[float]]:
     """The scalars of residuals and gradients. The host waits once."""
     counts = [way.measured(len(gradient)) for _, gradient in values]
@@ -114,6 +126,54 @@ def scalars_of(way: Union[TernaryWay, CodesWay], values: Sequence[Tuple[Optional
         way.measure(*tensors, piece)
     numbers = iter(found.tolist())
     return [way.scalars(list(islice(numbers, count)), len(gradient)) for count, (_, gradient) in zip(counts, values)]
+
+
+class Coding:
+    """Some tensors on a device that become frames of 3-value symbols or codes. The host waits once to measure them."""
+
+    def __init__(self, way: Union[TernaryWay, CodesWay], values: Sequence[Values], words: Sequence[Words],
+                 device: torch.device) -> None:
+        self._way, self._values, self._words, self._device = way, values, words, device
+        self._scalars = scalars_of(way, values, device)
+        self.finite = [all(map(math.isfinite, scalars)) for scalars in self._scalars]
+        """of each, whether it can be sent"""
+
+    def frames(self, rests: Sequence[Optional[torch.Tensor]], dtype: Any) -> List[bytes]:
+        """If all are finite. rests: become what is not sent; None: there is no residual. dtype: of gradients."""
+        ns = [len(gradient) for _, gradient in self._values]
+        sizes = list(map(self._way.size, ns))
+        made = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
+        for tensors, scalars, words, rest, piece in zip(self._values, on_device(self._scalars, self._device),
+                                                        self._words, rests, made.split(sizes)):
+            self._way.encode(*tensors, scalars, words, rest, piece)
+        return self._way.frames(made, self._scalars, ns, dtype)
+
+
+class Choosing:
+    """The same of topk, sparse-binary and random-sparse."""
+
+    def __init__(self, selector: Selector, values: Sequence[Values], words: Sequence[Words], device: torch.device,
+                 dtype: torch.dtype, residual_dtype: torch.dtype) -> None:
+        self._selector, self._values = selector, values
+        self._sweeps = members.sweeps_for(device, dtype, residual_dtype)
+        self._measured = [members.measure(self._sweeps, selector, *tensors, *words_of)
+                          for tensors, words_of in zip(values, words)]
+        self._found = torch.stack([each.found for each in self._measured]).tolist()
+        self.finite = [members.is_finite(selector, numbers) for numbers in self._found]
+
+    def frames(self, rests: Sequence[Optional[torch.Tensor]], dtype: Any) -> List[bytes]:
+        chosen = [members.take(self._sweeps, self._selector, *tensors, measured, numbers, rest)
+                  for tensors, measured, numbers, rest in zip(self._values, self._measured, self._found, rests)]
+        return members.frames(self._selector, chosen, dtype, to_host=on_host)
+
+
+def coding_of(quantizer: AnyQuantizer, values: Sequence[Values], words: Sequence[Words], device: torch.device,
+              residual_dtype: torch.dtype = torch.float32) -> Union[Coding, Choosing]:
+    """values: at least one residual with its gradient, of at least one value. words: of each."""
+    dtype = values[0][1].dtype
+    if isinstance(quantizer, Selector):
+        return Choosing(quantizer, values, words, device, dtype, residual_dtype)
+    return Coding(way_of(quantizer, device, dtype, residual_dtype), values, words, device)
 
 
 @lru_cache(maxsize=None)
