@@ -22,10 +22,10 @@ typedef struct kernels {
     stage_bytes push_stages, answer_stages; /* of lossless stages on the device */
     size_t block;                           /* values of a block; 0: the tensor is one */
     size_t scalars;                         /* of an unblocked payload */
-    bool adds;       /* the device adds pushes of this codec, and makes answers of it: 3-value symbols */
-    bool both_sides; /* of MEMBERS: those of both signs cross, of which one is sent */
-    bool decoded;    /* of MEMBERS: values cross as they are decoded */
-    bool returns;    /* of MEMBERS: what they decode to goes back to the device, for the residual */
+    bool adds;                              /* owners are computed as if on the device: of 3-value symbols */
+    bool both_sides;                        /* of MEMBERS: those of both signs cross, of which one is sent */
+    bool decoded;                           /* of MEMBERS: values cross as they are decoded */
+    bool returns; /* of MEMBERS: what they decode to goes back to the device, for the residual */
 } kernels;
 
 kernels kernels_of(const char *codec);

@@ -10,6 +10,7 @@ import threelc
 from device_residuals import kept
 from test_device import SHAPES
 from test_vectors import octets
+from threelc.torch._device.crossing import put_members
 from threelc.torch.kernels import _members_triton, members
 from threelc.torch.kernels.operations import bits_of
 from threelc.torch.kernels.selector import Selector
@@ -90,7 +91,7 @@ def compare(codec, residual, gradient, seed=0, steps=1, checksum=False):
                 bits_of(chosen.rest), bits_of(kept(wanted, residual.dtype))), "residuals differ"
         for dtype in kernels.DTYPES.values() if frame else ():
             out = torch.full((len(gradient) + 1,), 7, dtype=dtype)[1:]
-            members.put(frame, out)
+            put_members([frame], [out], torch.device("cpu"))
             assert torch.equal(bits_of(out), bits_of(threelc.decompress(frame, torch.empty_like(out)))), f"put {dtype}"
     return k
 

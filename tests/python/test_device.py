@@ -17,7 +17,6 @@ from threelc.torch._common.device import check_quantize, place_of
 from threelc.torch._device import crossing
 from threelc.torch._device.norms import Norms, values_at, with_norms
 from threelc.torch._device.on_device import OnDevice
-from threelc.torch.kernels import members
 from threelc.torch.kernels.choice import OPERATIONS, quantized
 from threelc.torch.kernels.quantizer import Quantizer, _nearest
 from threelc.torch.kernels.ways import quantizer_for
@@ -297,13 +296,15 @@ class Pulls(unittest.TestCase):
                 (device, residuals), host, answers = self.answered(codec, pull, dtype)
                 on_device = OnDevice(device, Quantizer.of(codec), residuals, torch.device("cpu"))
                 out, wanted = ([torch.full((n,), 7, dtype=dtype) for n in self.SIZES.values()] for _ in range(2))
-                with counted() as count, mock.patch.object(members, "put", wraps=members.put) as put:
+                with counted() as count, mock.patch.object(crossing, "members_on_device",
+                                                           wraps=crossing.members_on_device) as cross:
                     on_device.pull(answers, out)
                 host.pull(answers, wanted)
                 for i in range(3):
                     self.assertTrue(torch.equal(out[i], wanted[i]), f"{codec}, {pull}, {dtype}, tensor {i}")
                 self.assertEqual(count(), (0, ours), f"{codec}, {pull}, {dtype}")
-                self.assertEqual(put.called, pull == "topk:p=0.3+golomb")
+                (frames, *_), = [call.args for call in cross.call_args_list]  # all at once
+                self.assertEqual(len(frames), 3 if pull == "topk:p=0.3+golomb" else 0)
 
     def test_what_crosses(self):
         """Payloads; also where Golomb codes would have more bytes than quartic ones, which are sent then."""

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """Answers that owners make where gradients are, here by torch operations on the CPU: messages, residuals and states are
 those of the C library."""
+import itertools
 import math
 import unittest
 from types import SimpleNamespace
@@ -25,18 +26,25 @@ from threelc.torch.kernels.ways import on_device
 CPU = torch.device("cpu")
 SIZES = {"large": 3001, "small": 5, "middle": 300, "wide": 1017}
 HUGE = 3.3e38
-CODECS = (("3lc", "3lc:s=1.5"), ("3lc-golomb", "3lc-golomb:s=1.75"), ("3lc:s=1.75", None), ("3lc-golomb:s=1.5", "3lc"),
-          ("3lc:block=100", "3lc-golomb:block=70"), ("3lc:s=1.5,block=1000", "3lc:block=65536"))
+CODECS = (  # pushes, answers, steps from 11 on in which residual + mean is infinite
+    ("3lc", "3lc:s=1.5", [12]), ("3lc-golomb", "3lc-golomb:s=1.75", [12]), ("3lc:s=1.75", None, []),
+    ("3lc-golomb:s=1.5", "3lc", [12]), ("3lc:block=100", "3lc-golomb:block=70", [12]),
+    ("3lc:s=1.5,block=1000", "3lc:block=65536", [12]), ("natural", None, []), ("topk:p=0.2", "onebit:block=100", [12]),
+    ("onebit", "topk:p=0.3,bits=1", [12]), ("int8:block=64", "qsgd:bits=4", []),
+    ("sbc:p=0.05", "random-sparse:p=0.3", [12]), ("random-sparse", "sbc:p=0.4", [11, 12]), ("qsgd", "3lc", [12]),
+    ("3lc:s=1.5", "natural:bits=9,block=100", []))
 
 
 class Ranks:
     """Of an all-reduce. on_device: answers are made there."""
 
-    def __init__(self, world, push, pull=None, on_device=False, **config):
-        self.config = exchange.Config(workers=world, push=push, pull=pull, min_n=10, split_n=1000, **config)
+    def __init__(self, world, push, pull=None, on_device=False, dtype=torch.float32, **config):
+        self.dtype = dtype
+        self.config = exchange.Config(workers=world, push=push, pull=pull, min_n=10, split_n=1000, dtype=dtype,
+                                      **config)
         tensors = [exchange.Tensor(name, n) for name, n in SIZES.items()]
         self.objects = [exchange.AllReduce(self.config, rank, tensors) for rank in range(world)]
-        self.answers = [answers_for(one, push, pull or exchange.pull_codec(push), [0, 2, 3], CPU)
+        self.answers = [answers_for(one, pull or exchange.pull_codec(push), [0, 2, 3], CPU)
                         if on_device else None for one in self.objects]
 
     def step(self, gradients, weights, lost=False):
@@ -47,7 +55,7 @@ class Ranks:
             came[0][-1] = b""
         reduced = [bytes((there or one).reduce(each)) for one, there, each in zip(self.objects, self.answers, came)]
         causes = [one.outcome().cause for one in self.objects]
-        out = [[torch.full((n,), 7.0) for n in SIZES.values()] for _ in pushes]
+        out = [[torch.full((n,), 7.0, dtype=self.dtype) for n in SIZES.values()] for _ in pushes]
         for one, there, each in zip(self.objects, self.answers, out):
             try:
                 one.pull(reduced, each)
@@ -108,9 +116,9 @@ def drawn(world, step, multiplier):
 class Answers(unittest.TestCase):
     def test_steps(self):
         """As on the host: answers, means, residuals, and what is found in steps that fail; and after a resume."""
-        for world, (push, pull) in zip((2, 3, 4, 3, 2, 3), CODECS):
+        for world, (push, pull, infinite) in zip(itertools.cycle((2, 3, 4, 3, 2, 3)), CODECS):
             host, there, failed = Ranks(world, push, pull), Ranks(world, push, pull, on_device=True), []
-            multiplier = Quantizer.of(push).multiplier * Quantizer.of(pull or "3lc").multiplier
+            multiplier = math.prod(found.multiplier for found in map(Quantizer.of, (push, pull or "3lc")) if found)
             for step in range(1, 13):
                 where = f"{push}, {pull}, step {step}"
                 given = drawn(world, step, multiplier)
@@ -125,15 +133,29 @@ class Answers(unittest.TestCase):
                 if step == 9:
                     there = Ranks(world, push, pull, on_device=True)
                     there.load(host.states())
-            self.assertEqual([step for step in failed if step < 12], [4, 5, 7], push)
-            self.assertEqual(12 in failed, push != "3lc:s=1.75", push)
+            self.assertEqual(failed, [4, 5, 7, *infinite], push)
+
+    def test_dtypes(self):
+        """Of gradients. Means and answers are float32."""
+        for push, pull, dtype in (("natural:rounding=nearest", "topk:p=0.1,bits=1", torch.float16),
+                                  ("random-sparse:p=0.5", "int8", torch.bfloat16), ("topk", "onebit", torch.bfloat16)):
+            host, there = (Ranks(2, push, pull, on_device, dtype) for on_device in (False, True))
+            for step in (1, 2, 3):
+                gradients, weights = drawn(2, step, 1.0)
+                given = [each and [x.to(dtype) for x in each] for each in gradients], weights
+                with by_host() as reduced:
+                    self.assertTrue(there.step(*given) == host.step(*given), push)
+                self.assertEqual(reduced.call_count, 2, push)  # of the other ranks
+            self.assertTrue(there.states() == host.states(), push)
 
     def test_other_codecs(self):
-        """A rank that pushes another one. The device takes symbols, whatever their stages, and of ranks that push with
-        the same blocks."""
-        for codec, is_there in (("3lc-golomb:s=1.2", True), ("stochastic-ternary+quartic", True),
-                                ("ternary:block=100+quartic", False), ("topk:p=0.1", False)):
-            host, there = (Ranks(2, "3lc", "3lc-golomb", on_device, reserve=codec) for on_device in (False, True))
+        """A rank that pushes another one. The device takes symbols, whatever their stages, if all have the same blocks,
+        or all others that have kernels."""
+        for push, codec, is_there in (
+                ("3lc", "3lc-golomb:s=1.2", True), ("3lc", "stochastic-ternary+quartic", True),
+                ("3lc", "ternary:block=100+quartic", False), ("3lc", "topk:p=0.1", False),
+                ("topk", "onebit:block=64", True), ("onebit", "raw", False)):
+            host, there = (Ranks(2, push, "3lc-golomb", on_device, reserve=codec) for on_device in (False, True))
             for step in (1, 2, 3):
                 if step == 2:
                     for ranks in host, there:
@@ -145,15 +167,24 @@ class Answers(unittest.TestCase):
                 self.assertTrue(found == host.step(*given), codec)
             self.assertTrue(there.states() == host.states(), codec)
 
+    def test_sums(self):
+        """Sums of natural frames may become a frame without their values: such answers are the host's."""
+        for push, pull, is_there in (("natural", "natural", False), ("natural", "natural:block=100", True),
+                                     ("3lc", "3lc", True)):
+            host, there = (Ranks(3, push, pull, on_device, sum=True) for on_device in (False, True))
+            self.assertEqual([answers is not None for answers in there.answers], [is_there] * 3, pull)
+            for step in (1, 2, 3):
+                self.assertTrue(there.step(*drawn(3, step, 1.0)) == host.step(*drawn(3, step, 1.0)), pull)
+
     def test_which(self):
-        """Those of 3-value symbols, both ways."""
-        for push, pull, is_there in (
-                ("3lc", "3lc", True), ("3lc:s=1.5", "3lc-golomb", True), ("3lc", "3lc:s=1.5", True),
-                ("3lc", "natural", False), ("natural", "3lc", False), ("3lc:block=100", "3lc", True),
-                ("3lc", "ternary:block=100+quartic", True), ("sbc", "3lc-golomb", False)):
-            one = exchange.AllReduce(exchange.Config(workers=1, push=push, pull=pull), 0, [exchange.Tensor("a", 1000)])
-            self.assertEqual(answers_for(one, push, pull, [0], CPU) is not None, is_there, (push, pull))
-            self.assertIsNone(answers_for(one, push, pull, [], CPU))
+        """Those that gradients are quantized with."""
+        for pull, device, is_there in (
+                ("3lc:s=1.5", "cpu", True), ("ternary:block=100+quartic", "cpu", True), ("natural", "cpu", True),
+                ("onebit", "cpu", True), ("sbc", "cpu", True), ("raw", "cpu", False), ("onebit", "mps", False),
+                ("stochastic-ternary+quartic", "cpu", False)):
+            one = exchange.AllReduce(exchange.Config(workers=1, push="3lc", pull=pull), 0, [exchange.Tensor("a", 1000)])
+            self.assertEqual(answers_for(one, pull, [0], torch.device(device)) is not None, is_there, (pull, device))
+            self.assertIsNone(answers_for(one, pull, [], CPU))
 
     def test_frames_with_checksums(self):
         """They are no part of the payload, though the exchange makes none."""
@@ -254,9 +285,14 @@ class OtherRank:
 class Groups(unittest.TestCase):
     def test_a_step_that_another_owner_fails(self):
         """What this one answered comes back to its residuals on the device."""
+        for push, pull in ("3lc", None), ("topk", "onebit:block=100"):
+            found = self.found(exchange.Config(workers=2, push=push, pull=pull, split_n=1000))
+            self.assertTrue(found[4:] == found[:4], push)
+
+    def found(self, config):
+        """Means and states of four steps on the host, then on a device."""
         sizes, found = (2000, 300), []
         for device in None, CPU:
-            config = exchange.Config(workers=2, push="3lc", split_n=1000)
             names = [str(n) for n in sizes]
             group = Group(config, 0, names, sizes, {}, device=device)
             group._compared = True  # its history with that of the other rank
@@ -270,8 +306,7 @@ class Groups(unittest.TestCase):
                 except threelc.StepError:
                     self.assertEqual(step, 2)
                 found.append((torch.cat(out).tolist(), group.state_dict()))
-        self.assertTrue(found[4:] == found[:4])
-
+        return found
 
     def test_starving(self):
         """The warning comes when it comes on the host."""

@@ -165,6 +165,13 @@ class Servers(unittest.TestCase):
                 self.assertEqual([i for i, (found, wanted) in enumerate(zip(there, host)) if found != wanted], [])
                 self.assertEqual(len(there), len(host))
 
+    def test_a_step_of_the_host(self):
+        """Statistics are of its frames, not of those that a device made before."""
+        make = ServerOfParts._make
+        with mock.patch.object(ServerOfParts, "_make",
+                               lambda one, values: None if one.object.step == 2 else make(one, values)):
+            self.assertTrue(self.train(True, False, 3) == self.train(False, False, 3))
+
 
 class Places(unittest.TestCase):
     def test_where_parts_are(self):

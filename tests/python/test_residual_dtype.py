@@ -62,7 +62,7 @@ def made(rank, codec, mode, on_device, residual_dtype=BF16, world=2):
     group._compared = True
     if not on_device and residual_dtype == BF16:
         there = [group._host[i] for i in group._quantizable]
-        if mode == "sharded" and codec.startswith("3lc"):  # the device makes answers
+        if mode == "sharded":  # the device makes answers, of 3lc or 3lc-golomb
             there += [_writable(part, group.allreduce) for part in group.allreduce.parts()
                       if part.tensor in group._quantizable and part.n]
         group.allreduce = Rounding(group.allreduce, there)

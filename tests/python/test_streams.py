@@ -117,7 +117,7 @@ def hooked(rank, place):
 
 def means(rank, place):
     """Without a thread, as FSDP2's hook calls them, also in another stream than the default one; then in a thread."""
-    mean, found = threelc.torch.AllReduce(codec="3lc", min_numel=1), []
+    mean, found = threelc.torch.AllReduce(codec="onebit", pull="topk:p=0.3", min_numel=1), []
     for step in range(STEPS):
         with torch.cuda.stream(torch.cuda.Stream(GPU)) if place is there and step % 2 else mock.MagicMock():
             tensor = place(torch.randn(600, generator=torch.Generator().manual_seed(10 * step + rank))).mul_(2)

@@ -52,7 +52,7 @@ class Rank:
         quantizer = quantizer_for(push, CPU)
         assert quantizer is not None
         self.there = OnDevice(self.object, quantizer, {0: residual}, CPU, dtype)
-        answers = answers_for(self.object, push, exchange.pull_codec(push), [0], CPU, dtype)
+        answers = answers_for(self.object, exchange.pull_codec(push), [0], CPU, dtype)
         self.reduce = (answers or self.object).reduce
         self.mean = torch.zeros(n)
 

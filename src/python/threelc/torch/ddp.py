@@ -80,11 +80,11 @@ def register(model: Any, codec: str = "3lc", mode: str = "sharded", *, pull: Opt
                    is sent of topk, come to the host. "host": always by the library, "device": always
                    there, on the CPU too, by torch operations or Triton. Bytes and results are the same. Other codecs
                    are always the library's.
-    residual_dtype: of residuals where gradients are. torch.bfloat16 takes half the memory: what a step leaves is
-                   computed in float32, and rounded when it is kept. So results are others than on the host. States have
-                   float32, and load with either dtype: a residual of float32 is rounded once, one of bfloat16 stays
-                   what it is. It is refused where nothing is quantized on a device; if set_codec() then takes a codec
-                   of the library, its residuals are float32.
+    residual_dtype: of residuals where gradients are, those of means, too. torch.bfloat16 takes half the memory: what a
+                   step leaves is computed in float32, and rounded when it is kept. So results are others than on the
+                   host. States have float32, and load with either dtype: a residual of float32 is rounded once, one of
+                   bfloat16 stays what it is. It is refused where nothing is quantized on a device; if set_codec() then
+                   takes a codec of the library, its residuals are float32.
     process_group: a group of backend gloo for the messages, which nobody else uses. None: a new one is made, with the
                    timeout of the module's group. After this time an exchange with a rank that stands still fails.
                    Of backend NCCL, where ranks reach each other by nothing else: messages cross from the host to the

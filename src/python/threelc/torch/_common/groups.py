@@ -194,7 +194,7 @@ class Group:
         if quantizer is not None and self._device is not None and ours:
             self._on_device = OnDevice(self.allreduce, quantizer, {i: self._host.get(i) for i in ours}, self._device,
                                        self._residual_dtype)
-            self._answers = answers_for(self.allreduce, push, pull, ours, self._device, self._residual_dtype)
+            self._answers = answers_for(self.allreduce, pull, ours, self._device, self._residual_dtype)
             residuals = self._on_device.residuals
         if self._residuals is not None:
             for i, name in self._quantizable.items():

@@ -13,9 +13,8 @@ from ... import exchange
 from ..._arrays import View, borrowed
 from ..._c import DType
 from ..._errors import Status, StepError
-from ..kernels.codes import Words
-from ..kernels.quantizer import Quantizer
-from ..kernels.ways import AnyQuantizer, coding_of
+from ..kernels.codes import Codes, Words
+from ..kernels.ways import AnyQuantizer, coding_of, quantizer_for
 from .means import means_of
 from .norms import Norms, Taken, values_at
 from .residuals import Residuals
@@ -33,17 +32,18 @@ class Made(NamedTuple):
     """what these look at"""
 
 
-def answers_for(allreduce: exchange.AllReduce, push: str, pull: str, tensors: Container[int], device: torch.device,
+def answers_for(allreduce: exchange.AllReduce, pull: str, tensors: Container[int], device: torch.device,
                 residual_dtype: torch.dtype = torch.float32) -> Optional[ReducedAnswers]:
-    """push, pull: the codecs now. tensors: the indices of those that have them. None: the host makes the answers."""
-    quantizer = symbols_of(push, pull)
-    ours = parts_of(allreduce, tensors)
-    return ReducedAnswers(allreduce, quantizer, ours, device, residual_dtype) if quantizer and ours else None
+    """pull: the codec now. tensors: the indices of those that have it. None: the host makes the answers."""
+    quantizer, ours = quantizer_for(pull, device), parts_of(allreduce, tensors)
+    if quantizer is None or not ours or _adds_frames(allreduce.config, quantizer):
+        return None
+    return ReducedAnswers(allreduce, quantizer, ours, device, residual_dtype)
 
 
-def symbols_of(push: str, pull: str) -> Optional[Quantizer]:
-    """Of pull. None: not both have 3-value symbols."""
-    return None if Quantizer.of(push) is None else Quantizer.of(pull)
+def _adds_frames(config: exchange.Config, quantizer: AnyQuantizer) -> bool:
+    """Whether the C library may make the frame of a sum from frames of natural, without their values (IntML)."""
+    return config.sum and isinstance(quantizer, Codes) and quantizer.name == "natural" and not quantizer.block
 
 
 def parts_of(owner: Union[exchange.AllReduce, exchange.Server], tensors: Container[int]) -> List[int]:
@@ -117,7 +117,7 @@ class ReducedAnswers(Answers):
         return message
 
     def _made(self, pushes: Sequence[Any]) -> Optional[Made]:
-        """None: a push is at fault, or ranks push with other codecs or blocks, or a value is not finite."""
+        """None: a push is at fault, a part has no sum here (means_of), or a value is not finite."""
         try:
             came = self._owner.owned_frames(pushes)
         except StepError:

@@ -16,6 +16,7 @@ from ...frames import FrameInfo, peek
 from ...members import decompress_members
 from ...quartic import decompress_quartic, quartic_bytes
 from ..kernels import golomb
+from ..kernels.operations import bits_of
 from ..kernels.zerorun import zero_runs_for
 
 Quartic = Tuple[List[Sequence[float]], torch.Tensor]
@@ -81,6 +82,14 @@ def members_on_device(frames: Sequence[Any], ns: Sequence[int],
         memmove(room.data_ptr(), piece.address, piece.size)
     there = _there(host, device).split(sizes)
     return [(at.view(torch.int64), values.view(torch.float32)) for at, values in zip(there, there[len(frames):])]
+
+
+def put_members(frames: Sequence[Any], targets: Sequence[torch.Tensor], device: torch.device) -> None:
+    """Decodes frames of members into flat tensors there. Bits are written, so that nothing is flushed to 0."""
+    for target, (at, values) in zip(targets, members_on_device(frames, list(map(len, targets)), device)):
+        bits = bits_of(target)
+        bits.zero_()
+        bits[at] = bits_of(values.to(target.dtype))
 
 
 def crossed(tensors: Sequence[torch.Tensor], device: torch.device) -> Sequence[torch.Tensor]:

@@ -18,12 +18,12 @@ from ..._errors import Status, StepError
 from ...codec_strings import quantizer_of
 from ...frames import decompress, peek
 from ...quartic import quartic_bytes
-from ..kernels import members
 from ..kernels.choice import sweeps_for
 from ..kernels.code_choice import code_sweeps_for
 from ..kernels.codes import Codes, Words
+from ..kernels.selector import Selector
 from ..kernels.ways import AnyQuantizer, coding_of, on_device
-from .crossing import Quartic, payloads_on_device, way_of_symbols
+from .crossing import Quartic, payloads_on_device, put_members, way_of_symbols
 from .norms import Norms, Taken, values_at
 from .residuals import Residuals
 from .streams import forked, lent
@@ -149,6 +149,7 @@ class OnDevice(PushedFrames, Residuals):
         the host decodes."""
         symbols: Dict[Callable[..., Quartic], List[_Answer]] = {}  # by how they become quartic bytes
         coded = []  # frame, where it goes, codec
+        chosen, theirs = [], []  # frames of members, where these go
         for (i, first, n), frame in zip(self._pulled, frames):
             if frame is None:
                 continue
@@ -157,13 +158,15 @@ class OnDevice(PushedFrames, Residuals):
                 symbols.setdefault(way_of_symbols(info), []).append((frame, target, info.block))
                 continue
             codes = Codes.of(info.codec)
-            if quantizer_of(info.codec)[0] in ("topk", "sparse-binary", "random-sparse"):
-                members.put(frame, target)
+            if Selector.of(info.codec) is not None:
+                chosen.append(frame)
+                theirs.append(target)
             elif codes is None:
                 target.copy_(decompress(frame, torch.empty_like(target, device="cpu")))
             else:
                 coded.append((frame, target, codes))
         self._decode_codes(coded)
+        put_members(chosen, theirs, self._device)
         for quartic_of, answers in symbols.items():
             frames, targets, blocks = zip(*answers)
             self._decode_quartic(answers, *quartic_of(frames, list(map(len, targets)), blocks, self._device))

@@ -18,7 +18,7 @@ import torch
 
 from ..._errors import Error
 from ...context import Context
-from ...members import compress_members, decompress_members
+from ...members import compress_members
 from . import _members_torch
 from ._members_torch import keys_of
 from .choice import tensors_of
@@ -173,17 +173,6 @@ def frames(selector: Selector, chosen: Sequence[Chosen], dtype: Any, checksum: b
             if each.rest is not None:
                 each.rest[each.positions.long()] = rounded(each.values - decoded, each.rest.dtype)
     return made
-
-
-def put(frame: Any, out: torch.Tensor) -> None:
-    """Decodes a frame of members into a tensor on a device: positions and values go there. Bits are written, so that
-    nothing is flushed to 0."""
-    positions, values = decompress_members(frame, len(out))
-    bits_of(out).zero_()
-    if len(positions):
-        narrowed = torch.frombuffer(values, dtype=torch.float32).to(out.dtype)
-        at = torch.frombuffer(positions, dtype=torch.int64).to(out.device)
-        bits_of(out)[at] = bits_of(narrowed).to(out.device)
 
 
 # ---- on a device before the first use ----
