@@ -422,9 +422,8 @@ TLC_API tlc_status tlc_allreduce_reduce(tlc_allreduce *a, const tlc_message *fro
  * owned_frames: frames[i * R + r]: the frame of part i that rank r pushed. It was checked, and lies in a message of
  * from. len 0: the part shares its frame with others, or the push of this rank does not count. factors: of these frames
  * in the mean, which is +0 + (factor * scale) * symbol of rank 0, then of rank 1 and so on, in binary32; where a symbol
- * is 0 a sum keeps its bits. Of other codecs factor * value is added. A rank that owns nothing gets none.
- * TLC_ERR_STEP: a push is at fault, or says so; tlc_allreduce_reduce tells all. TLC_ERR_ORDER: as tlc_allreduce_reduce.
- * The step stays where it is.
+ * is 0 a sum keeps its bits. Of other codecs it adds factor * value. A rank that owns nothing gets none. TLC_ERR_STEP:
+ * a push is at fault, or says so; tlc_allreduce_reduce tells all. TLC_ERR_ORDER: as reduce. The step stays where it is.
  * reduce_frames: as tlc_allreduce_reduce. frames[i]: the frame of residual + mean of part i, as threelc/frames.h makes
  * it; len 0: the part is averaged and compressed as always. Those of parts that share a frame are not looked at, nor
  * are the pushes of parts that have one. TLC_ERR_PARAM: also for a frame of another codec, dtype or n, or a damaged
