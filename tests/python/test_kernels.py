@@ -218,7 +218,7 @@ class Programs(unittest.TestCase):
         self.assertEqual([row[:3] for row in cells], [[dtype, *row] for dtype in ("float32", "bfloat16") for row in (
             ("copy", "torch"), *((sweep, by) for by in ("triton", "operations")
                                  for sweep in ("maxima", "quantize", "decode")),
-            *((f"{codec} {sweep}", by) for codec, sweeps in (("qsgd", ("measure", "encode", "decode")),
+            *((f"{codec} {sweep}", by) for codec, sweeps in (("qsgd", ("measure", "encode", "decode", "add")),
                                                              *((codec, ("threshold", "counts", "all"))
                                                                for codec in ("topk", "sbc")),
                                                              ("random-sparse", ("counts", "all")),

@@ -7,6 +7,7 @@ import torch
 
 import threelc
 from test_device import SHAPES
+from threelc.torch._device.crossing import put_members
 from threelc.torch.kernels import members
 from threelc.torch.kernels.operations import bits_of
 from threelc.torch.kernels.selector import Chance, Selector
@@ -85,7 +86,7 @@ class Operations(unittest.TestCase):
                             self.assertEqual(frame, context.compress(gradient), where)
                             self.assertEqual(residual.numpy().tobytes(), bytes(context.residual), where)
                             out = torch.ones(n, dtype=dtype)
-                            members.put(frame, out)
+                            put_members([frame], [out], out.device)
                             wanted = threelc.decompress(frame, torch.empty(n, dtype=dtype))
                             self.assertTrue(torch.equal(bits_of(out), bits_of(wanted)), where)
 

@@ -47,7 +47,7 @@ from threelc import exchange  # noqa: E402
 from threelc.torch._device.on_device import OnDevice  # noqa: E402
 from threelc.torch.kernels.choice import OPERATIONS, quantized, sweeps_for  # noqa: E402
 from threelc.torch.kernels.code_choice import OPERATIONS as CODE_OPERATIONS  # noqa: E402
-from threelc.torch.kernels.code_choice import WORDS, code_sweeps_for, coded  # noqa: E402
+from threelc.torch.kernels.code_choice import WEIGHT, WORDS, code_sweeps_for, coded  # noqa: E402
 from threelc.torch.kernels.codes import Codes  # noqa: E402
 from threelc.torch.kernels.operations import bits_of  # noqa: E402
 from threelc.torch.kernels.quantizer import Quantizer  # noqa: E402
@@ -118,9 +118,15 @@ def check_codes(sweeps: Any, name: str, codes: Codes, residual: Optional[torch.T
     require(codes.frame(payload.cpu(), scalars, n, gradient.dtype) == frame, f"{what}: frame")
     require(rest is None or wanted is None or torch.equal(bits_of(rest.cpu()), bits_of(wanted)), f"{what}: residual")
     out = torch.empty_like(gradient)
-    sweeps.decode(codes, codes.planes(payload, n), codes.read(payload, n, frame[:threelc.peek(frame).header_size]), out)
+    sent = codes.planes(payload, n), codes.read(payload, n, frame[:threelc.peek(frame).header_size])
+    sweeps.decode(codes, *sent, out)
     values = threelc.decompress(frame, torch.empty(n, dtype=gradient.dtype))
     require(torch.equal(bits_of(out.cpu()), bits_of(values)), f"{what}: decoded values")
+    total = gradient.float().abs()
+    sums = total.clone()
+    sweeps.add(codes, *sent, WEIGHT, sums)
+    require(torch.equal(bits_of(sums.cpu()), bits_of(threelc.decompress_add(frame, total.cpu(), WEIGHT))),
+            f"{what}: sums")
 
 
 def code_rows(table: Table, codec: str) -> None:
