@@ -190,7 +190,7 @@ typedef struct tlc_part {
     size_t first, n;       /* values first .. first + n - 1 of the tensor */
     const float *mean;     /* n values: mean (or sum) of the pushes; valid from reduce or average until the next one */
     const float *residual; /* n values: what answers did not send yet; NULL: the codec keeps no residual */
-    uint64_t seed; /* of the random words (tlc_philox) of its frames, in pushes or, of an owner, in answers; their
+    uint64_t seed;         /* of the random words (tlc_philox) of its frames, pushed or, by an owner, answered; their
                               step is that of the object. 0: it shares a frame, or is pulled */
 } tlc_part;
 TLC_API tlc_status tlc_part_init(tlc_part *part, size_t struct_size);

@@ -188,6 +188,11 @@ has '| fast | 0 | not run |  | +0.10 |  | not run | 2.500 |  |' table/one.md
 sed 's/^workers = .*/workers = [4, 9]/' plan.toml >more.toml
 papers one --tables --plan-file more.toml --claims-file claims.toml --out table >out
 has '9 workers: not run yet.' table/one.md
+# a table that is new stands behind the one before it in the plan, not below what was written by hand
+sed -n '/^\[\[items\]\]/,$p' plan.toml | sed 's/^name = .*/name = "new"/; s/^options = .*//' >>more.toml
+papers one --tables --plan-file more.toml --claims-file claims.toml --out table >out
+[[ $(grep -xE '<!-- begin .*|By hand.' table/one.md) == *'begin one/new -->'*'By hand.' ]] ||
+  fail 'a new table is below'
 
 # designs that are to be equal, and a goal. Losses: base 1.0, 1.1, 1.2; near is 0.05 above each and far 0.5. 10% above
 # base is 1.1, 1.21, 1.32: near is 0.05, 0.06 and 0.07 below, far 0.40, 0.39 and 0.38 above. 2 bits of pushes a step are

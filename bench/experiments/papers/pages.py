@@ -288,13 +288,17 @@ def write(paper: str, plan: Plan, record: Record, claims: Claims, out: Path,
         head=HEADS.get(paper, paper), what=OWN.get(paper, AGAIN), paper=paper)
     picture = f"{paper}.png"
     sections = {item.key: section(item, record, claims) for item in plan.of([paper])}
+    before = ""  # the end of the section before
     for key, made in {**sections, **more}.items():
         begin, end = f"<!-- begin {key} -->", f"<!-- end {key} -->"
         block = "\n".join([begin, *made, end])
         if begin in text:
             text = re.sub(f"{re.escape(begin)}.*?{re.escape(end)}", lambda found: block, text, flags=re.DOTALL)
+        elif before:
+            text = text.replace(before, f"{before}\n\n{block}", 1)
         else:
             text += f"\n{block}\n"
+        before = end
     if (out / picture).exists() and f"({picture})" not in text:
         text += f"\n![Ours beside the paper's]({picture})\n"
     out.mkdir(parents=True, exist_ok=True)
