@@ -21,7 +21,7 @@ from threelc.torch._common.starving import Starving
 from threelc.torch.kernels import sums
 from threelc.torch.kernels.operations import bits_of
 from threelc.torch.kernels.quantizer import Quantizer
-from threelc.torch.kernels.ways import on_device
+from threelc.torch.kernels.ways import floats_on_device
 
 CPU = torch.device("cpu")
 SIZES = {"large": 3001, "small": 5, "middle": 300, "wide": 1017}
@@ -250,7 +250,7 @@ class Crossing(unittest.TestCase):
             with mock.patch.object(torch, "empty") as empty:
                 self.assertIs(crossing._room(5, torch.device(device)), empty.return_value)
             empty.assert_called_once_with(5, dtype=torch.uint8, pin_memory=device == "cuda")
-        self.assertEqual([one.tolist() for one in on_device([[1.5, 2], [], [3]], CPU)], [[1.5, 2], [], [3]])
+        self.assertEqual([one.tolist() for one in floats_on_device([[1.5, 2], [], [3]], CPU)], [[1.5, 2], [], [3]])
 
     def test_what_comes_back(self):
         """It is added where it is not 0, so that -0 stays what it is."""

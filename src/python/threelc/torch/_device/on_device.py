@@ -22,7 +22,7 @@ from ..kernels.choice import sweeps_for
 from ..kernels.code_choice import code_sweeps_for
 from ..kernels.codes import Codes, Words
 from ..kernels.selector import Selector
-from ..kernels.ways import AnyQuantizer, coding_of, on_device
+from ..kernels.ways import AnyQuantizer, coding_of, floats_on_device
 from .crossing import Quartic, payloads_on_device, put_members, way_of_symbols
 from .norms import Norms, Taken, values_at
 from .residuals import Residuals
@@ -175,7 +175,8 @@ class OnDevice(PushedFrames, Residuals):
                         quartic: torch.Tensor) -> None:
         """quartic: the bytes of all."""
         sizes = [quartic_bytes(len(target), block) for _, target, block in answers]
-        for (_, target, block), piece, scale in zip(answers, quartic.split(sizes), on_device(scales, self._device)):
+        there = floats_on_device(scales, self._device)
+        for (_, target, block), piece, scale in zip(answers, quartic.split(sizes), there):
             sweeps_for(self._device, target.dtype, self._residual_dtype).decode(piece, scale, block, target)
 
     def _decode_codes(self, answers: Sequence[Tuple[Any, torch.Tensor, Codes]]) -> None:

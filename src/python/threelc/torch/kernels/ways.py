@@ -102,7 +102,7 @@ def on_host(tensor: torch.Tensor) -> torch.Tensor:
     return host.copy_(tensor)
 
 
-def on_device(numbers: Sequence[Sequence[float]], device: torch.device) -> Sequence[torch.Tensor]:
+def floats_on_device(numbers: Sequence[Sequence[float]], device: torch.device) -> Sequence[torch.Tensor]:
     """Lists of floats, each as a tensor, in one crossing."""
     there = torch.tensor(list(chain(*numbers)), dtype=torch.float32, device=device)
     found: Sequence[torch.Tensor] = there.split(list(map(len, numbers)))
@@ -143,7 +143,7 @@ class Coding:
         ns = [len(gradient) for _, gradient in self._values]
         sizes = list(map(self._way.size, ns))
         made = torch.empty(sum(sizes), dtype=torch.uint8, device=self._device)
-        for tensors, scalars, words, rest, piece in zip(self._values, on_device(self._scalars, self._device),
+        for tensors, scalars, words, rest, piece in zip(self._values, floats_on_device(self._scalars, self._device),
                                                         self._words, rests, made.split(sizes)):
             self._way.encode(*tensors, scalars, words, rest, piece)
         return self._way.frames(made, self._scalars, ns, dtype)
