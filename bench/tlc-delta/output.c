@@ -101,6 +101,14 @@ static bool open_part(output *o, char *why)
     return false;
 }
 
+/* A device, a pipe or a socket, or a link to one. */
+static bool is_special(const char *path)
+{
+    struct stat st;
+
+    return stat(path, &st) == 0 && !S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode);
+}
+
 /* Whether the output may take its place. */
 static bool may_replace(const output *o, bool force, char *why)
 {
@@ -114,6 +122,8 @@ static bool may_replace(const output *o, bool force, char *why)
                explain(why, "%s: it is there already; choose another name, or remove it", printable(text, o->path));
     if (S_ISDIR(st.st_mode))
         return explain(why, "%s: it is a folder", printable(text, o->path));
+    if (is_special(o->path)) /* other programs need it where it is */
+        return explain(why, "%s: it is not a file; choose another name", printable(text, o->path));
     return force || explain(why, "%s: it is there already (--force replaces it)", printable(text, o->path));
 }
 

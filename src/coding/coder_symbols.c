@@ -234,6 +234,8 @@ static int check(const tlc_coding *c)
     uint8_t last[TLC_STREAMS_MAX];
     tlc_packed s;
 
+    if (c->unit.n != (size_t)c->unit.n) /* more than a size of 32 bits can tell */
+        return 0;
     tlc_packed_begin(&s, c);
     size_t count = tlc_smaller(s.len, s.p->streams);
     /* The fallback of a packer is not shrunk. */

@@ -156,7 +156,7 @@ static void make(tlc_mpi_making *m, int first_server)
         return;
     h->keep = m->exchange.keep;
     h->backup = m->exchange.backup;
-    h->answers = tlc_mail_take(&h->mail, h->keep + 1, sizeof *h->answers);
+    h->answers = tlc_mail_take(&h->mail, h->keep ? h->keep : 1, sizeof *h->answers);
     h->given = tlc_mail_take(&h->mail, h->peers, 1);
     h->told = tlc_mail_take(&h->mail, h->peers, 1);
     m->status = h->answers && h->given && h->told

@@ -3,7 +3,7 @@
  * Parameter servers over MPI give the bits that the same objects give in one process, on ranks of their own or beside
  * workers.
  */
-#include "mpi_run.h"
+#include "mpi_scene.h"
 #include <math.h>
 
 enum { STEPS = 25, BAD_STEP = 7 };
@@ -237,10 +237,39 @@ static void backups(void)
     world_close(&w);
 }
 
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static tlc_allocator behind;
+
+static void *take_little(void *opaque, size_t size)
+{
+    return size < 1 << 20 ? behind.alloc(opaque, size) : NULL;
+}
+
+/* More answers to keep than there is memory for. All ranks hear of it, and what was taken is given back. */
+static void keeps_too_much(void)
+{
+    char sentence[60];
+    tlc_mpi *h = NULL;
+    scene s;
+
+    scene_set(&s);
+    s.exchange.servers = 1;
+    s.exchange.workers = (uint32_t)ranks - 1;
+    s.exchange.keep = UINT32_MAX;
+    behind = s.exchange.alloc;
+    s.exchange.alloc.alloc = take_little;
+    if (ranks < 2)
+        return;
+    snprintf(sentence, sizeof sentence, "rank %d: out of memory", ranks - 1);
+    require_all_told(&s,
+                     rank == ranks - 1 ? tlc_mpi_server_create(&h, &s.cfg, NULL) : tlc_mpi_worker_create(&h, &s.cfg),
+                     TLC_ERR_NOMEM, (uint32_t)ranks - 1, TLC_ALL, sentence);
+    require(!h && !s.memory.used);
+}
+
 const mpi_test server_tests[] = {
-    {"workers that are servers", beside},
-    {"servers on ranks of their own", apart},
-    {"tlc_mpi_server_run", run_servers},
-    {"backup workers", backups},
-    {NULL, NULL},
+    {"workers that are servers", beside},          {"servers on ranks of their own", apart},
+    {"tlc_mpi_server_run", run_servers},           {"backup workers", backups},
+    {"answers that have no room", keeps_too_much}, {NULL, NULL},
 };

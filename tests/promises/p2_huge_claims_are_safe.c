@@ -59,8 +59,8 @@ static const uint64_t plain_claims[] = {
 };
 /* Added to the true number. */
 static const uint64_t added_claims[] = {
-    UINT64_C(1) << 32, UINT64_C(1) << 61, UINT64_C(1) << 62, UINT64_C(1) << 63, UINT64_C(3) << 62,
-    UINT64_C(1) << 58, UINT64_C(1) << 59, UINT64_C(1) << 60, UINT64_C(1) << 33, UINT64_C(1) << 34,
+    UINT64_C(1) << 32, UINT64_C(1) << 61, UINT64_C(1) << 62, UINT64_C(1) << 63, UINT64_C(3) << 62, UINT64_C(1) << 58,
+    UINT64_C(1) << 59, UINT64_C(1) << 60, UINT64_C(1) << 33, UINT64_C(1) << 34, UINT64_C(5) << 32,
 };
 enum { CLAIMS = COUNT(plain_claims) + COUNT(added_claims) };
 

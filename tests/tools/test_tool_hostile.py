@@ -99,6 +99,13 @@ class Files(Case):
         self.refuses("d: it is there already (--force replaces it)", "make", path, delta)
         self.assertEqual(delta.read_bytes(), b"keep")
         self.succeeds("make", "--force", path, delta)
+        os.mkfifo(self.folder / "pipe")
+        os.symlink("/dev/null", self.folder / "link")
+        for special in "pipe", "link":
+            for force in [], ["--force"]:
+                self.refuses(special + ": it is not a file", "make", *force, path, self.folder / special)
+        self.assertTrue((self.folder / "pipe").is_fifo() and (self.folder / "link").is_symlink())
+        self.assertEqual([name for name in os.listdir(self.folder) if name.endswith(".part")], [])
         out = write(self.folder / "out", b"keep")
         self.refuses("out: it is there already", "apply", delta, out)
         self.assertEqual(out.read_bytes(), b"keep")

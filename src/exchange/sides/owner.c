@@ -7,25 +7,28 @@
 
 /* ---- the frames of IntML ----------------------------------------------------------------------------------------- */
 
-/* Is the answer's group g one part that the round's group has, too? */
-static int same_part(const tlc_owner *o, size_t g)
+/* The part of the round's next group. TLC_ALL: it shares a frame, or there is no next one. */
+static size_t next_part(const tlc_owner *o)
 {
-    const tlc_ownership *own = &o->x->ownership;
-    const tlc_ownership_group *push = tlc_round_group(&o->round), *pull = tlc_sender_group(&o->answer, g);
+    const tlc_grouping *g = &o->x->ownership.grouping[TLC_PUSH];
+    const tlc_ownership_group *next = &g->groups[g->begin[o->round.owner] + o->round.group];
 
-    return !push->shared && !pull->shared &&
-           own->grouping[TLC_PUSH].order[push->begin] == own->grouping[TLC_PULL].order[pull->begin];
+    return o->round.group < tlc_round_groups(&o->round) && !next->shared ? g->order[next->begin] : TLC_ALL;
 }
 
-/* Leads the round to the group of the same part. Both have parts with frames of their own in rising order. */
+/* Leads the round to the group of the answer's group g, which is one part. Both have parts with frames of their own
+ * first, in rising order. Returns 0 if the part has no such frame in pushes: the round stays before the parts that
+ * follow. */
 static int find_group(tlc_owner *o, size_t g)
 {
-    while (o->round.group < tlc_round_groups(&o->round)) {
+    const size_t part = o->x->ownership.grouping[TLC_PULL].order[tlc_sender_group(&o->answer, g)->begin];
+
+    while (next_part(o) < part)
         tlc_round_next(&o->round);
-        if (same_part(o, g))
-            return 1;
-    }
-    return 0;
+    if (next_part(o) != part)
+        return 0;
+    tlc_round_next(&o->round);
+    return 1;
 }
 
 /* May these frames be added as IntML's server does: have they the codec of the answer, and count alike? */
