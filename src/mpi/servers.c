@@ -7,7 +7,7 @@
 tlc_mpi_places tlc_mpi_places_of(tlc_mpi_making *m)
 {
     const uint64_t workers = m->exchange.workers, servers = m->exchange.servers, ranks = (uint64_t)m->ranks;
-    tlc_mpi_places p = {.kind = "parameter servers", .first_server = m->ranks - (int)servers};
+    tlc_mpi_places p = {.kind = "parameter servers"};
 
     if (!servers || !workers || servers > ranks || workers > ranks || workers + servers < ranks)
         (void)tlc_mpi_make_refuse(
@@ -17,6 +17,7 @@ tlc_mpi_places tlc_mpi_places_of(tlc_mpi_making *m)
             m->exchange.workers, m->exchange.servers, m->ranks, m->ranks, m->ranks);
     if (m->status)
         return p;
+    p.first_server = m->ranks - (int)servers;
     p.any_both = workers + servers > ranks;
     p.is_both = m->rank >= p.first_server && (uint64_t)m->rank < workers;
     return p;

@@ -300,17 +300,17 @@ static void ends(void)
 /* ---- places of workers and servers ------------------------------------------------------------------------------- */
 
 /* So many workers and servers have no place on these ranks. */
-static void has_no_place(int workers, int servers)
+static void has_no_place(uint32_t workers, uint32_t servers)
 {
     char sentence[200];
     tlc_mpi *h = NULL;
     scene s;
 
     scene_set(&s);
-    s.exchange.workers = (uint32_t)workers;
-    s.exchange.servers = (uint32_t)servers;
+    s.exchange.workers = workers;
+    s.exchange.servers = servers;
     snprintf(sentence, sizeof sentence,
-             "rank 0: workers is %d and servers is %d, but there are %d ranks; each is 1 to %d, and together they are "
+             "rank 0: workers is %u and servers is %u, but there are %d ranks; each is 1 to %d, and together they are "
              "at least %d",
              workers, servers, ranks, ranks, ranks);
     require_all_told(&s, tlc_mpi_worker_create(&h, &s.cfg), TLC_ERR_PARAM, 0, TLC_ALL, sentence);
@@ -320,22 +320,24 @@ static void has_no_place(int workers, int servers)
 
 static void places(void)
 {
+    const uint32_t all = (uint32_t)ranks;
     char sentence[100];
     tlc_mpi *h = NULL;
     scene s;
 
     has_no_place(0, 0);
-    has_no_place(ranks, 0);
-    has_no_place(0, ranks);
-    has_no_place(ranks + 1, 1);
-    has_no_place(1, ranks + 1);
+    has_no_place(all, 0);
+    has_no_place(0, all);
+    has_no_place(all + 1, 1);
+    has_no_place(1, all + 1);
+    has_no_place(1, UINT32_C(1) << 31);
     if (ranks > 2)
-        has_no_place(1, ranks - 2);
+        has_no_place(1, all - 2);
     if (ranks < 2)
         return;
     scene_set(&s);
     s.exchange.workers = 1;
-    s.exchange.servers = (uint32_t)ranks - 1;
+    s.exchange.servers = all - 1;
     snprintf(sentence, sizeof sentence, "rank 0: this rank is not a server: servers are ranks 1 to %d", ranks - 1);
     require_all_told(&s, tlc_mpi_server_create(&h, &s.cfg, NULL), TLC_ERR_PARAM, 0, TLC_ALL, sentence);
     require(!h && !s.memory.used);
