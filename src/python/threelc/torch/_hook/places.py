@@ -17,7 +17,7 @@ def order_of(parameter: torch.Tensor) -> List[int]:
     is, for example, that of channels_last. If values share memory, or leave gaps in it, it is that of the shape."""
     found = [i for i, length in enumerate(parameter.shape) if length > 1]
     if dense(parameter.shape, parameter.stride()):
-        found.sort(key=lambda i: -parameter.stride(i))
+        found.sort(key=lambda i: int(parameter.stride(i)), reverse=True)
     return found
 
 

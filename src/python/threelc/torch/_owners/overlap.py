@@ -112,7 +112,9 @@ class _Weakly:
     """A method that does nothing once its object is gone. Copies and pickles of a module have one without an object."""
 
     def __init__(self, method: Optional[Callable[..., None]] = None) -> None:
-        self._reference: Callable[[], Any] = (lambda: None) if method is None else weakref.WeakMethod(method)
+        self._reference: Callable[[], Any] = lambda: None
+        if method is not None:
+            self._reference = weakref.WeakMethod(method)
 
     def __call__(self, *arguments: Any) -> None:
         found = self._reference()
