@@ -175,7 +175,7 @@ class Late(unittest.TestCase):
             mails = [Loses(number in (1, 3, 4)) for _ in buckets]
             for rank, (bucket, mail) in enumerate(zip(buckets, mails)):
                 bucket.go_as_floats(number < 3)
-                bucket.take([torch.randn(sizes[name]) for name in names])
+                bucket.take([torch.randn(sizes[name]) for name in names], set())
                 bucket.push(1.0, mail, Clock())
             for bucket in buckets:
                 bucket._came = [mail.push_to_server for mail in mails if mail.push_to_server is not None]

@@ -218,6 +218,8 @@ class Parameters(Refusals):
             self.assertEqual(names, ["(root)"])
         self.refused(CLUSTER.outcomes(4, partly_used, part, (True,) * 3), "ValueError",
                      "the gradient of (root) has 900 values, and had 600 before")
+        self.refused(CLUSTER.outcomes(4, partly_used, part, (True, True, False)), "ValueError",
+                     "other parameters of (root) got gradients than before")
 
     def test_second_moment(self):
         """That of the gradients of a replica."""

@@ -2,15 +2,20 @@
 """States of the communication hook, over the fake of torch.distributed: bits of resumed runs, other numbers of ranks,
 codecs that change, what is refused."""
 import copy
+import math
 import unittest
 from unittest import mock
 
 import torch
+from torch.nn.parallel import DistributedDataParallel
+from torch.utils.checkpoint import checkpoint
 
 from cluster import attempt
-from outer_models import Scaler
+from outer_models import Linear, Scaler
 from test_hook_steps import Talks, flat, mean_of, trained
 from threelc.torch._common import groups
+from threelc.torch._hook.places import in_order, shaped
+from threelc.torch.ddp import hook
 
 
 class States(Talks):
@@ -158,6 +163,97 @@ class States(Talks):
             self.assertTrue(torch.equal(found, other))
             self.assertEqual((count, steps, before.steps, stats.steps), (1, 1, 3, 0))
             self.assertGreaterEqual(stats.thread_seconds, 0)
+
+
+class Orders(Talks):
+    """Parameters that lie in memory in another order than that of their shape."""
+    unused, layout = False, torch.channels_last
+
+    def model(self):
+        module = Linear()
+        module.weight = torch.nn.Parameter(torch.zeros(10, 5, 8, 5).to(memory_format=self.layout))
+        return DistributedDataParallel(module, find_unused_parameters=self.unused)
+
+    def test_buckets(self):
+        """in_order() is what DistributedDataParallel does, and shaped() takes it back."""
+        def kept(buffers, bucket):
+            buffers.append(bucket.buffer().clone())
+            future = torch.futures.Future()
+            future.set_result(bucket.buffer())
+            return future
+
+        for values in (torch.zeros(2, 3, 4, 5).to(memory_format=torch.channels_last), torch.zeros(6, 4).t(),
+                       torch.zeros(5, 1, 3, 2).permute(2, 1, 3, 0), torch.zeros(8, 8)[:, ::2], torch.zeros(())):
+            module, buffers = torch.nn.Module(), []
+            module.weight = torch.nn.Parameter(values)
+            module.forward = lambda gradient, weight=module.weight: (weight * gradient).sum()
+            model = DistributedDataParallel(module)
+            model.register_comm_hook(buffers, kept)
+            gradient = torch.randn(values.shape)
+            model(gradient).backward()
+            found = in_order(gradient, module.weight)
+            self.assertTrue(torch.equal(found, buffers[0]))
+            self.assertTrue(torch.equal(shaped(found, module.weight), gradient))
+
+    def test_nothing_is_lost(self):
+        """Also where the reducer looks for parameters that nobody used, and with that of torch.compile()."""
+        def compiled(rank, model, state):
+            found = []
+            for step in range(4):
+                for parameter, gradient in zip(model.module.parameters(), model.module.gradient(rank, step)):
+                    hook(state, (gradient, parameter))
+                    parameter.grad = gradient
+                found.append(flat(model))
+            return found
+
+        def run(rank, model, state, compiles):
+            total = sum(compiled(rank, model, state) if compiles else trained(rank, model, state, 4))
+            state.flush()
+            return total + flat(model), [float(residual.norm()) for residual in state.residuals.values()]
+
+        for self.unused, compiles in (False, False), (True, False), (False, True):
+            for total, norms in self.talk(2, lambda *about, compiles=compiles: run(*about, compiles)):
+                torch.testing.assert_close(total, sum(mean_of(step, 2) for step in range(4)), atol=2e-5, rtol=1e-5)
+                self.assertEqual(norms, [0.0, 0.0])
+
+    def test_states(self):
+        """Are for models with the same order in memory."""
+        states = self.talk(2, lambda rank, model, state: trained(rank, model, state, 3) and state.state_dict())
+        self.assertEqual([state["orders"] for state in states], [{"weight": [0, 2, 3, 1]}] * 2)
+        older = [{key: value for key, value in state.items() if key != "orders"} for state in states]
+        sentence = ("weight lies in memory in another order of its dimensions than in the run that was saved, and its "
+                    "residual has that order: give the module the memory_format that it had, such as "
+                    "torch.channels_last, before it is wrapped")
+        for self.layout, said in (torch.channels_last, ("", "")), (torch.contiguous_format, ("ValueError", sentence)):
+            found = self.talk(2, lambda rank, model, state: attempt(state.load_state_dict, states[rank])[:2])
+            self.assertEqual(found, [said] * 2)
+            self.talk(2, lambda rank, model, state: state.load_state_dict(older[rank]))
+
+
+class Checkpoints(Talks):
+    """Of activations: a reentrant one has a backward pass in the backward pass, which ends earlier."""
+
+    def model(self):
+        module = torch.nn.Sequential(torch.nn.Linear(20, 20), torch.nn.Linear(20, 20))
+        module.forward = lambda x: checkpoint(module[1], module[0](x), use_reentrant=True)
+        return DistributedDataParallel(module, bucket_cap_mb=0.001)
+
+    def test_failures(self):
+        """backward() raises what went wrong in the last bucket, and not that of the next step."""
+        def run(rank, model, state):
+            said = []
+            for step in range(4):
+                model.zero_grad()
+                loss = model(torch.ones(2, 20)).sum()
+                if step == 2 and rank == 1:
+                    loss = loss + math.nan * model.module[0].weight.sum()
+                said.append(attempt(loss.backward)[0])
+            return said, len(state._order)
+
+        with mock.patch.object(torch.distributed, "_DEFAULT_FIRST_BUCKET_BYTES", 1000):
+            for said, groups_made in self.talk(2, run, on_nonfinite="raise"):
+                self.assertEqual(said, ["", "", "StepError", ""])
+                self.assertGreater(groups_made, 1)
 
 
 if __name__ == "__main__":

@@ -85,7 +85,7 @@ def mean_of(step, world, size=SIZE):
 
 
 def flat(model):
-    return torch.cat([torch.zeros(p.numel()) if p.grad is None else p.grad.view(-1)
+    return torch.cat([torch.zeros(p.numel()) if p.grad is None else p.grad.reshape(-1)
                       for p in model.module.parameters()]).clone()
 
 
@@ -94,10 +94,13 @@ class Talks(unittest.TestCase):
     def setUpClass(cls):
         prepared()
 
+    def model(self):
+        return DistributedDataParallel(Linear())
+
     def ends(self, world, function, codec="3lc", **settings):
         """How function(rank, model, state) ended on each rank."""
         def serve(rank):
-            model = DistributedDataParallel(Linear())
+            model = self.model()
             return function(rank, model, threelc.torch.register(model, codec, **settings))
 
         return Network(world).run(serve)

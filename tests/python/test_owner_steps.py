@@ -274,6 +274,36 @@ class Steps(RanksTest):
 
         self.assertEqual(self.on(1, train), [([0, None], None)])
 
+    def test_no_gradients(self):
+        """A parameter without a gradient on any rank, as a frozen one, is what it was, as by the optimizer alone."""
+        def train(model, optimizer, rank, world):
+            for step in range(5):
+                model.lose(1.0, 2.0)
+                if step == 2:
+                    model.large.grad = None
+                if step in (1, 2):
+                    model.small.grad = None
+                if step == 3 and rank == 0:  # only on this one
+                    model.large.grad = None if world > 1 else 0.5 * model.large.grad
+                optimizer.step()
+            return optimizer
+
+        def exchange(rank, make, settings):
+            model = Two()
+            train(model, make(model, adamw, codec="raw", **settings), rank, 2).state_dict()
+            return [p.detach() for p in model.parameters()]
+
+        def adamw(parameters):
+            return torch.optim.AdamW(parameters, 0.1, weight_decay=0.1)
+
+        alone = Two()
+        train(alone, adamw(alone.parameters()), 0, 1)
+        one, other = threelc.torch.PushPull, threelc.torch.ShardedOptimizer
+        for make, settings in ((one, {}), (one, {"servers": 2}), (other, {}), (other, {"overlap": True}),
+                               (other, {"quantize": "device"})):
+            for found in self.on(2, lambda rank, make=make, settings=settings: exchange(rank, make, settings)):
+                self.assertTrue(all(map(torch.equal, found, alone.parameters())), settings)
+
     def test_states(self):
         """Where a run goes on, its counts do, and nothing has changed if it cannot."""
         def save(rank):

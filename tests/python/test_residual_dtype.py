@@ -168,7 +168,7 @@ class Late(unittest.TestCase):
             for step in range(4):
                 mails = [Loses(step in (1, 2)) for _ in buckets]
                 for bucket, mail in zip(buckets, mails):
-                    bucket.take([torch.randn(n) for n in sizes.values()])
+                    bucket.take([torch.randn(n) for n in sizes.values()], set())
                     bucket.push(1.0, mail, Clock())
                 buckets[0]._came = [mail.push_to_server for mail in mails]
                 self.assertEqual([bucket.reduce(weights.__getitem__, mails[0]) for bucket in buckets], [True, False])

@@ -4,6 +4,7 @@ come while the next forward pass has begun, and the model is the same bit for bi
 import copy
 import math
 import os
+import pickle
 import tempfile
 import time
 import unittest
@@ -177,9 +178,11 @@ def evaluated(rank, world):
         model(torch.zeros(8, 20), 0)
     handle.remove()
     optimizer.ready()
-    twin = copy.deepcopy(model)
-    backward(twin, rank, 3)
-    return found[0] == memory(twin.parameters()) == memory(model.parameters())
+    weights, same = memory(model.parameters()), [found[0] == memory(model.parameters())]
+    for twin in copy.deepcopy(model), pickle.loads(pickle.dumps(model)):
+        backward(twin, rank, 3)
+        same.append(memory(twin.parameters()) == weights)
+    return same
 
 
 class Waiting(unittest.TestCase):
@@ -195,7 +198,7 @@ class Waiting(unittest.TestCase):
         self.assertEqual(found[0][4], found[1][4])
 
     def test_evaluation_and_copies(self):
-        self.assertEqual(CLUSTER.run(2, evaluated), [True, True])
+        self.assertEqual(CLUSTER.run(2, evaluated), [[True] * 3] * 2)
 
 
 # ---- failures ----

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from typing import Any, Dict, List, Mapping, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Tuple
 
 import torch
 
 from ._common.states import plain
-from ._common.versions import fsdp_param_groups
+from ._common.versions import fsdp_param_groups, fsdp_reduced
 
 
 class Shards:
@@ -52,6 +52,12 @@ class Shards:
     def sizes(self) -> Dict[str, int]:
         """What a hook gets: how many values for each parameter that gets gradients, by name."""
         return {name: places for name, _, places in self._trained() if places}
+
+    def reduced(self) -> Optional[List[str]]:
+        """Names of the parameters whose gradients the hook gets that calls this. None: PyTorch does not tell."""
+        given = fsdp_reduced()
+        return None if given is None else [
+            name for name, parameter in self._parameters.items() if any(parameter is each for each in given)]
 
     def to_dtensors(self, pieces: Mapping[str, torch.Tensor]) -> Dict[str, torch.Tensor]:
         """pieces: by name of a parameter, flat, as a hook gets them, the same on all replicas. Returns a DTensor for

@@ -11,7 +11,7 @@ inside a replica, where links are fast. PyTorch 2.13 has no such method for the 
 from __future__ import annotations
 
 from functools import partial
-from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Union
+from typing import Any, Callable, Dict, List, Mapping, Optional, Sequence, Tuple, Union
 
 import torch
 import torch.distributed as dist
@@ -49,6 +49,7 @@ class FSDPState:
         self._replicas = {name: Replicas(compare_every, module.of_replica, means.config["threads"])
                           for name, module in shards.items()}
         self._reduced: Dict[str, int] = {}  # how often
+        self._had: Dict[str, Tuple[int, Optional[List[str]]]] = {}  # values of a module, and of which parameters
         self._log = Log(self._transport.rank, "backward pass")
 
     @property
@@ -61,6 +62,7 @@ class FSDPState:
     def reduce(self, name: str, output: torch.Tensor) -> None:
         """The hook of a module: its part of the gradient becomes the mean over the replicas."""
         try:
+            self._check_same(name, output.numel())
             if name in self._partial:
                 output.add_(self._partial.pop(name))
             if self._shards[name].all_reduces:
@@ -72,6 +74,14 @@ class FSDPState:
             if not isinstance(error, StepError):
                 self._transport.abort()  # so that other ranks do not wait for this one
             raise
+
+    def _check_same(self, name: str, count: int) -> None:
+        """ValueError: as many values as before of a module are of other parameters."""
+        names = self._shards[name].reduced()
+        before = self._had.setdefault(name, (count, names))
+        if before[0] == count and before[1] != names:
+            raise ValueError(f"other parameters of {name} got gradients than before: the same parameters have to get "
+                             "gradients each time, in each module that fully_shard() was called for")
 
     def _reduce(self, name: str, output: torch.Tensor) -> None:
         done = self._reduced.setdefault(name, 0)
@@ -85,7 +95,7 @@ class FSDPState:
             raise ValueError("second_moment takes gradients that PyTorch divides before the exchange: of float32 or "
                              "bfloat16, without set_force_sum_reduction_for_comms(True)")
         sizes = shards.sizes
-        if sum(sizes.values()) != output.numel():  # some got no gradient, and PyTorch does not tell which
+        if sum(sizes.values()) != output.numel():  # some got no gradient
             sizes = {name: output.numel()}
         self._means.run(name, sizes, output)
 

@@ -128,9 +128,10 @@ def new_group(codec: str = "3lc-golomb", mode: str = "sharded", *, ranks: Option
     it needs.
 
     Sums and means of float32, float16 and bfloat16 that a backward pass begins are compressed, each as one tensor, with
-    one scale and a residual of its own; they belong to its place among those of the pass. Everything else goes as it
-    would with gloo. register() and register_fsdp() know parameters, which is better where there is a hook: each has
-    its own scale, and its residual stays with it.
+    one scale and a residual of its own; they belong to its place among those of the pass. So a module has a group for
+    itself: passes of two modules would share residuals. Everything else goes as it would with gloo. register() and
+    register_fsdp() know parameters, which is better where there is a hook: each has its own scale, and its residual
+    stays with it.
 
     ranks:        of the group, which call this together; None: all.
     timeout:      None: that of the default group.

@@ -33,8 +33,9 @@ class ShardedOptimizer(OptimizerAtOwners):
                the float32 weights, too, to which changes are added; the parameter is that weight, rounded once. A
                residual of gradients, float32 or residual_dtype, is on each rank. Tensors of 65,536 values and more are
                split among owners. Sparse gradients are made dense. Tied weights are one parameter; two that only have
-               memory in common are refused. Frozen parameters are left alone. Gradients of several backward passes add
-               up until step().
+               memory in common are refused. Frozen parameters are left alone, and so is one without a gradient on any
+               rank, as by the optimizer alone, once its residuals are sent. Gradients of several backward passes add up
+               until step().
     optimizer: makes the optimizer: a function of a list of parameters, for example
                `lambda p: torch.optim.AdamW(p, lr=1e-3)`. Parameters are flat float32 parts of tensors, so it should
                treat each value alone; they lie where gradients are quantized. Every rank has one, `.optimizer`, so

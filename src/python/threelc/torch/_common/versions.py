@@ -8,7 +8,7 @@ import threading
 import warnings
 from contextlib import suppress
 from inspect import signature
-from typing import Any, Dict, List, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 
@@ -93,6 +93,15 @@ def has_all_reduce_hook(module: Any) -> bool:
 def fsdp_runs_on_cpus() -> bool:
     """FSDP2 of PyTorch 2.6 needs streams."""
     return hasattr(torch, "cpu") and hasattr(torch.cpu, "Stream") and hasattr(torch.cpu.Stream, "record_event")
+
+
+def fsdp_reduced() -> Optional[List[Any]]:
+    """What FSDP2 keeps for the parameters whose gradients it hands to the hook that calls this. None: it does not tell,
+    as all that has them is a function under way."""
+    frame = sys._getframe()
+    while frame is not None and frame.f_code.co_name != "foreach_reduce":
+        frame = frame.f_back  # type: ignore[assignment]
+    return None if frame is None else frame.f_locals.get("fsdp_params")
 
 
 def fsdp_param_groups(module: Any) -> List[Any]:

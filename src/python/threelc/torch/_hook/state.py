@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import warnings
+import weakref
 from dataclasses import replace
 from functools import partial
-from typing import Any, Dict, List, Optional, Sequence, Set, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Set, Tuple, Union
 
 import torch
 
@@ -28,14 +29,14 @@ from .._device.streams import fork_join
 from .arrival import Arrival
 from .arrival_jobs import ArrivalJobs
 from .counts import Counts, Stats, Step
-from .places import Places
+from .places import Places, in_order, not_taken, shaped
 from .settings import Settings
 
 STATE_VERSION = 1  # of state_dict()
 _COUNTS = {**TRAFFIC, "steps": int, "float_steps": int, "skipped": int, "dropped": int, "thread_seconds": float}
 _STATE = Kind("register()", STATE_VERSION, {
     **RANKS, **MOMENTS, "steps": int, "scale": Optionally(float), "counts": Optionally(_COUNTS), "made": MADE,
-    "changed": Optionally({"codec": str, "pull": Optionally(str)}),
+    "orders": Optionally({str: [int]}), "changed": Optionally({"codec": str, "pull": Optionally(str)}),
     "groups": [{**GROUP, "dtype": int, "push": Optionally(str), "pull": Optionally(str)}]}, changes=True)
 
 
@@ -75,6 +76,7 @@ class DDPState:
         self._scale: Optional[float] = None
         self._scale_known = True  # of this step
         self._started = 0  # steps whose first bucket has arrived
+        self._waits: Callable[[], Optional[SignalsWait]] = lambda: None  # of this step
         self._joined = False  # in this step: the rank has run out of data
         self._trained = {plain(name) for name, p in parameters.items() if p.requires_grad}
         self._seen: Set[str] = set()  # by the compiled reducer in this step
@@ -121,6 +123,9 @@ class DDPState:
             self._give_up(error, arrival)
         if bucket.is_last():
             self._put(self._end_step)
+            if not self._joined:  # the pass of a reentrant checkpoint, in which the first bucket came, may have ended
+                torch.autograd.Variable._execution_engine.queue_callback(
+                    partial(self._backward_ends, self._waits() or SignalsWait()))
         return arrival.future
 
     def _gradient_arrived(self, gradient: torch.Tensor, parameter: Any) -> None:
@@ -131,15 +136,10 @@ class DDPState:
         if not self._seen:
             self._begin_step(compiled=True)
         self._seen.add(name)
-        flat = gradient.detach()
-        if not gradient.is_sparse:
-            flat = flat.contiguous().view(-1)
+        flat = gradient.detach() if gradient.is_sparse else in_order(gradient.detach(), parameter)
         arrival = self._jobs.arrived(flat)
         try:
-            if gradient.is_sparse:
-                arrival.as_floats([name])
-            else:
-                arrival.parts = [(name, 0, flat.numel())]
+            arrival.parts, arrival.whole = [(name, 0, flat.numel())], gradient.is_sparse
             self._follow_scale()
             self._take(arrival)
             if name in self._waiting:
@@ -148,7 +148,7 @@ class DDPState:
             self._give_up(error, arrival)
         arrival.future.wait()
         if gradient.is_sparse or flat.data_ptr() != gradient.data_ptr():
-            gradient.copy_(flat.view_as(gradient) if not gradient.is_sparse else flat)
+            gradient.copy_(flat if gradient.is_sparse else shaped(flat, parameter))
         if self._seen >= self._trained:
             self._compiled_step_ends()
         self._tell()
@@ -172,7 +172,8 @@ class DDPState:
             if not compiled:
                 # Nobody but PyTorch has the object, so signals do not wait for a backward pass that is broken off.
                 waits = SignalsWait()
-                torch.autograd.Variable._execution_engine.queue_callback(partial(self._backward_ends, waits))
+                torch.autograd.Variable._execution_engine.queue_callback(lambda: waits)
+                self._waits = weakref.ref(waits)
                 waits.__enter__()
         except RuntimeError:  # not in a backward pass: DistributedDataParallel.join() shadows those of other ranks
             self._joined = True
@@ -270,11 +271,11 @@ class DDPState:
         values on all ranks, the next mean has them again."""
         results, self._results = self._results, []
         for name, parameter, result in results:
-            if name in self.residuals and torch.isfinite(result).all() and result.any() and (
-                    parameter.grad is None or not torch.equal(parameter.grad, result)):
+            back = not_taken(result, parameter) if name in self.residuals else None
+            if back is not None:
                 residual = self.residuals[name]
                 with fork_join(residual.device):
-                    residual += result.as_strided((result.numel(),), (1,)).float().to(residual.device)
+                    residual += back.float().to(residual.device)
 
     def _tell(self) -> None:
         """Warnings and exceptions of the thread, where the user sees them."""
@@ -378,11 +379,9 @@ class DDPState:
     def _end_step(self) -> None:
         step, self._step = self._step, Step()
         verdict = self._counts.end_step(step, self._clock, self._broken is None, self._settings.codec)
-        if verdict is not None and self._transport.rank == 0:
-            self._warnings.append(verdict)
         starves = self._starving.look(self._object_stats)
-        if starves is not None and self._transport.rank == 0:
-            self._warnings.append(starves)
+        if self._transport.rank == 0:
+            self._warnings += filter(None, (verdict, starves))
         self._log.look(self._counts.steps, self._stats)
 
     def _stats(self) -> Stats:
@@ -439,6 +438,7 @@ class DDPState:
         def collect() -> Dict[str, Any]:
             return _STATE.saved(self._transport, {
                 "made": dict(self._made), "changed": self._changed and dict(self._changed),
+                "orders": self._places.orders(),
                 **self._moments.state_dict(), "steps": self._started, "scale": self._scale,
                 "counts": self._counts.saved(self._transport, self._clock, self._jobs.busy),
                 "groups": [self._saved_group(group) for group in self._order]})

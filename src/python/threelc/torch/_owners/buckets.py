@@ -109,6 +109,7 @@ class Bucket:
         self.wait: Callable[[], None] = nothing
         """until what is pulled is there"""
         self._came: List[Any] = []  # pushes
+        self._absent: Set[str] = set()
 
     def _on_device(self, worker: exchange.Worker,
                    residuals: Mapping[int, Optional[torch.Tensor]]) -> Optional[OnDevice]:
@@ -187,9 +188,10 @@ class Bucket:
 
     # ---- a step, in this order ----
 
-    def take(self, gradients: List[torch.Tensor]) -> None:
-        """Before push()."""
+    def take(self, gradients: List[torch.Tensor], absent: Set[str]) -> None:
+        """Before push(). absent: names of those that have no gradient on this rank, so that zeros stand for it."""
         self.values = gradients
+        self._absent = absent
 
     def push(self, weight: float, mail: Mail, clock: Clock) -> None:
         """Sends the gradients to their owners. weight: in the mean."""
@@ -202,8 +204,8 @@ class Bucket:
             self._came = mail.push([*to, *[memoryview(b"")] * (self._config.workers - len(to))])
 
     def reduce(self, weights: Callable[[str], torch.Tensor], mail: Mail) -> bool:
-        """Parts get the means of the pushes as gradients. weights: those of a parameter. Returns whether there are
-        means."""
+        """Parts get the means of the pushes as gradients, or None where there was none: the mean is 0 then. weights:
+        those of a parameter. Returns whether there are means."""
         for name, values in zip(self.names, self.values):  # what is pulled takes their place; what a server that
             if name in self.as_weights:                    # failed does not send changes nothing
                 values.copy_(weights(name))
@@ -219,7 +221,7 @@ class Bucket:
             return False  # the answer says so
         lent(means)
         for (name, first, n), part, parameter, mean in zip(self.places(), server.parts, self.parts, means):
-            parameter.grad = mean
+            parameter.grad = mean if name not in self._absent or mean.any() else None
             if name in self.as_weights:  # others may have written into them
                 assign(parameter, self.values[part.tensor][first:first + n])
         return True

@@ -25,18 +25,18 @@ class Overlap:
         self._names = {id(parameter): name for name, parameter in model.parameters.items()}
         self._bucket = {name: i for i, names in enumerate(buckets) for name in names}
         self._sizes = [len(names) for names in buckets]
-        self._needed = _weakly(needed)
+        self._needed = _Weakly(needed)
         self._accumulates = False
         self._lock = threading.Lock()  # gradients of several devices come from several threads
         self.begin()
         self._called: "weakref.WeakSet[Any]" = weakref.WeakSet()  # modules whose forward() was called
         self._reads: Dict[Any, Set[str]] = {}  # of modules, when _reads_of of them were called
         self._reads_of = 0
-        came, about = _weakly(self._came), _weakly(self._about_to_compute)
-        computed, saved = _weakly(self._computed), _weakly(self._saved)
+        came, about = _Weakly(self._came), _Weakly(self._about_to_compute)
+        computed, saved = _Weakly(self._computed), _Weakly(self._saved)
         handles: List[Any] = []
         if full is not None:
-            self._full = _weakly(full)
+            self._full = _Weakly(full)
             self._accumulators = [_accumulator(parameter) for parameter in model.parameters.values()]
             handles += [accumulator.register_hook(_with(came, name))
                         for name, accumulator in zip(model.parameters, self._accumulators)]
@@ -108,16 +108,21 @@ def _accumulator(parameter: torch.Tensor) -> Any:
     return node.next_functions[0][0]
 
 
-def _weakly(method: Callable[..., None]) -> Callable[..., None]:
-    """A method that does nothing once its object is gone. Copies of a module have the same."""
-    reference = weakref.WeakMethod(method)
+class _Weakly:
+    """A method that does nothing once its object is gone. Copies and pickles of a module have one without an object."""
 
-    def call(*arguments: Any) -> None:
-        found = reference()
+    def __init__(self, method: Optional[Callable[..., None]] = None) -> None:
+        self._reference: Callable[[], Any] = lambda: None
+        if method is not None:
+            self._reference = weakref.WeakMethod(method)
+
+    def __call__(self, *arguments: Any) -> None:
+        found = self._reference()
         if found is not None:
             found(*arguments)
 
-    return call
+    def __reduce__(self) -> Any:
+        return _Weakly, ()
 
 
 def _with(function: Callable[..., None], name: str) -> Callable[..., None]:

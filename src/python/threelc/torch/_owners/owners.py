@@ -245,7 +245,7 @@ class OptimizerAtOwners(InPlaceOfOptimizer):
         if self._moments.active:
             gradients = self._moments.moved(bucket.names, gradients)
             bucket.moved = [u.clone() for u in self._moments.masked(gradients)]
-        bucket.take(gradients)
+        bucket.take(gradients, {name for name in bucket.names if self._parameters[name].grad is None})
         bucket.go_as_floats(self._steps < self._warmup_steps)
         self._runner.put(partial(bucket.push, weight, self._mail, self._clock))
 
