@@ -209,8 +209,9 @@ static const option_entry entries[] = {
     ENTRY_STEPS,
     {0, "seed", "N", "for drawn gradients and stochastic codecs (default 1)", OPTION_AT(SEED, source.seed)},
     {0, "dtype", "NAME",
-     "convert the gradients to f32, f16 or bf16 (default f32); with --delta weights "
-     "also to f8_e4m3, f8_e5m2, f4_e2m1, u8 (int8) or u4 (int4)",
+     "convert the gradients to f32, f16 or bf16 (default f32); with\n"
+     "--delta weights also to f8_e4m3, f8_e5m2, f4_e2m1, u8 (int8) or\n"
+     "u4 (int4)",
      OPTION_BY(take_dtype)},
     ENTRY_ISA(channel.isa),
     {0, "feedback", "on|off", "error feedback for all codecs (default: that of each codec)",

@@ -14,7 +14,8 @@
  * A chain: compress(w0, w1), compress(w1, w2), and so on; a machine with w0 applies them in turn. A machine without
  * weights begins with a frame that has no base (base NULL), which has all weights, losslessly packed.
  *
- * Units, buffers, failure, stack and threads are as in threelc.h. Nothing is allocated, and calls keep no state.
+ * Units, buffers, failure, stack and threads are as in threelc.h; `check_result` is an exception, too. Nothing is
+ * allocated, and calls keep no state.
  *
  * The page format.md, which is installed in share/doc/threelc, draws the bytes of a frame.
  */

@@ -131,7 +131,7 @@ typedef struct tlc_exchange_config {
     tlc_dtype dtype;       /* of gradients and results */
     uint64_t seed;         /* of stochastic codecs; each machine, tensor and direction draws its own numbers from it */
     tlc_isa isa;           /* these three are as in tlc_config */
-    tlc_allocator alloc;   /* used only by `_create` and `_destroy` */
+    tlc_allocator alloc;   /* used only by `_create` and `_destroy`; by handles of mpi.h for what comes, too */
     tlc_parallel parallel; /* the threads of the calls */
     tlc_outcome *outcome;  /* NULL; else why `_create` failed. Its struct_size is set. It may be gone after the call. If
                              `_create` succeeds it is not written, but for an all-reduce whose pull starves: its

@@ -34,8 +34,8 @@ inline tlc_tensor tensor(const char *name, std::size_t n)
 }
 
 /* What all objects have. Self: a class with outcome(); T: the object of C; then its functions. */
-template <class Self, class T, auto Destroy, auto Step, auto Stats, auto StateSize, auto StateSave, auto StateLoad,
-          auto StateSalvage>
+template <class Self, class T, auto Destroy, auto Step, auto MessageBound, auto Stats, auto StateSize, auto StateSave,
+          auto StateLoad, auto StateSalvage>
 class Object
 {
   public:
@@ -46,6 +46,12 @@ class Object
     std::uint64_t step() const noexcept
     {
         return Step(get());
+    }
+
+    /* A receiver refuses a longer message before it takes memory for it. */
+    std::size_t message_bound() const noexcept
+    {
+        return MessageBound(get());
     }
 
     tlc_exchange_stats stats() const
@@ -155,8 +161,8 @@ class Object
 
 /* Pushes gradients, pulls answers: tlc_worker. */
 class Worker
-    : public Object<Worker, tlc_worker, tlc_worker_destroy, tlc_worker_step, tlc_worker_stats, tlc_worker_state_size,
-                    tlc_worker_state_save, tlc_worker_state_load, tlc_worker_state_salvage>
+    : public Object<Worker, tlc_worker, tlc_worker_destroy, tlc_worker_step, tlc_worker_message_bound, tlc_worker_stats,
+                    tlc_worker_state_size, tlc_worker_state_save, tlc_worker_state_load, tlc_worker_state_salvage>
 {
   public:
     Worker(const tlc_exchange_config &config, std::uint32_t worker, Span<const tlc_tensor> tensors, Run run = {})
@@ -244,8 +250,8 @@ inline std::vector<std::size_t> sizes_of(const std::vector<tlc_part> &parts)
 
 /* Averages what workers push, and answers: tlc_server. */
 class Server
-    : public Object<Server, tlc_server, tlc_server_destroy, tlc_server_step, tlc_server_stats, tlc_server_state_size,
-                    tlc_server_state_save, tlc_server_state_load, tlc_server_state_salvage>
+    : public Object<Server, tlc_server, tlc_server_destroy, tlc_server_step, tlc_server_message_bound, tlc_server_stats,
+                    tlc_server_state_size, tlc_server_state_save, tlc_server_state_load, tlc_server_state_salvage>
 {
   public:
     Server(const tlc_exchange_config &config, std::uint32_t server, Span<const tlc_tensor> tensors, Run run = {})
@@ -326,8 +332,8 @@ class Server
 
 /* A worker, and an owner of parts: tlc_allreduce. */
 class AllReduce : public Object<AllReduce, tlc_allreduce, tlc_allreduce_destroy, tlc_allreduce_step,
-                                tlc_allreduce_stats, tlc_allreduce_state_size, tlc_allreduce_state_save,
-                                tlc_allreduce_state_load, tlc_allreduce_state_salvage>
+                                tlc_allreduce_message_bound, tlc_allreduce_stats, tlc_allreduce_state_size,
+                                tlc_allreduce_state_save, tlc_allreduce_state_load, tlc_allreduce_state_salvage>
 {
   public:
     AllReduce(const tlc_exchange_config &config, std::uint32_t rank, Span<const tlc_tensor> tensors, Run run = {})

@@ -34,8 +34,8 @@ inline Neighbours neighbours(const tlc_graph &graph, std::uint32_t node)
 
 /* A node of decentralised training: tlc_gossip. */
 class Gossip
-    : public Object<Gossip, tlc_gossip, tlc_gossip_destroy, tlc_gossip_step, tlc_gossip_stats, tlc_gossip_state_size,
-                    tlc_gossip_state_save, tlc_gossip_state_load, tlc_gossip_state_salvage>
+    : public Object<Gossip, tlc_gossip, tlc_gossip_destroy, tlc_gossip_step, tlc_gossip_message_bound, tlc_gossip_stats,
+                    tlc_gossip_state_size, tlc_gossip_state_save, tlc_gossip_state_load, tlc_gossip_state_salvage>
 {
   public:
     /* model: the values of each tensor to start with. */

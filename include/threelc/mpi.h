@@ -21,6 +21,9 @@
  * handles have a small tensor or two each, the first owner gets nearly all. So give a handle a group of layers, or give
  * each handle a communicator with the ranks in another order (MPI_Comm_split, key).
  *
+ * Memory: messages that come need some. A handle takes it when they come, from `alloc` of the exchange, or malloc, and
+ * keeps it for later ones.
+ *
  * Failure. TLC_ERR_TRANSPORT: a call of MPI failed, and its error handler returned; the handle is of no use any more,
  * and tlc_mpi_outcome has MPI's sentence. When it is destroyed its messages are cancelled; memory that MPI does not let
  * go of even then is not freed. A rank that died is MPI's to report: by default MPI ends the whole job. A start that
@@ -172,7 +175,7 @@ TLC_API tlc_status tlc_mpi_server_start(tlc_mpi *handle);
  * no step under way. */
 TLC_API tlc_status tlc_mpi_server_answer(tlc_mpi *handle, const float *const *delta);
 
-/* The optimiser of a server: writes delta[i], the change of part i of the model, n floats, from the means
+/* The optimizer of a server: writes delta[i], the change of part i of the model, n floats, from the means
  * (tlc_server_part). Not called if the step failed. Another status than TLC_OK ends tlc_mpi_server_run. */
 typedef tlc_status (*tlc_mpi_update)(void *arg, const tlc_server *server, float *const *delta);
 

@@ -111,8 +111,8 @@ TLC_API void tlc_weights_writer_destroy(tlc_weights_writer *w); /* NULL is allow
 /* A message that is read. */
 typedef struct tlc_weights_reader tlc_weights_reader;
 
-/* Copies the len bytes from offset on, all of which the message has, to dst. Returns 0, or another number if it failed.
- * */
+/* Copies the len bytes from offset on, all of which the message has, to dst. Returns 0, or another number if it
+ * failed. */
 typedef int (*tlc_weights_read)(void *opaque, uint64_t offset, void *dst, size_t len);
 
 /* Start from tlc_weights_reader_config_init. */
@@ -166,8 +166,7 @@ TLC_API tlc_status tlc_weights_at(tlc_weights_reader *r, uint64_t i, tlc_weights
 
 /* *frame: the frame of entry i, entry.frame_len bytes, which tlc_delta_check and others check. It lies in the message
  * if that is in memory, and dst may be NULL. Else it is read to dst, of cap bytes, at least entry.frame_len, or
- * TLC_ERR_CAPACITY. TLC_ERR_PARAM: there is no such entry, or it is a view. Other errors are those of tlc_weights_at.
- * */
+ * TLC_ERR_CAPACITY. TLC_ERR_PARAM: there is no such entry, or it is a view. Others are those of tlc_weights_at. */
 TLC_API tlc_status tlc_weights_frame(tlc_weights_reader *r, uint64_t i, void *dst, size_t cap, const void **frame);
 
 /* Copies the values of view i to out, which has as many weights as the view. values: all weights of its root.

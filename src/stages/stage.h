@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT
  *
- * What a stage is. Each file of this folder defines one constant, tlc_stage_NAME. TLC_STAGES lists them.
+ * What a stage is. Each file of this folder defines two constants, tlc_stage_NAME and tlc_words_NAME. TLC_STAGES lists
+ * them.
  *
  * A stage has one role:
  *   quantizer   floats to symbols, to members or to codes

@@ -320,6 +320,8 @@ static void servers()
         workers[0].mask(std::array<Span<float>, 2>{weight, Span<float>()});
     }
     EXPECT(workers[0].history() == workers[1].history() && workers[0].history() == server.history());
+    EXPECT(workers[0].message_bound() == tlc_worker_message_bound(workers[0].get()));
+    EXPECT(server.message_bound() == tlc_server_message_bound(server.get()));
     EXPECT(workers[0].step() == 3 && workers[0].stats().steps == 2 && workers[0].outcome().status == TLC_OK);
     Worker again(config, 0, model_tensors);
     again.load_state(std::array<tlc_message, 1>{Bytes(workers[0].state())});
@@ -355,6 +357,7 @@ static void all_reduce()
         EXPECT(weight[3] == (a[3] + b[3]) / 2 && other == bias);
         EXPECT(rank.warning().empty() && rank.again(1).size() > 0);
     }
+    EXPECT(ranks[0].message_bound() >= answers[1].len && ranks[0].message_bound() < 2 * answers[0].len);
     FAILS(TLC_ERR_ORDER, "reduce", ranks[0].reduce(pushes[0]));
     FAILS(TLC_ERR_PARAM, "messages", ranks[0].reduce(answers[0].len ? Span<const tlc_message>() : pushes[0]));
     FAILS(TLC_ERR_ORDER, "", ranks[0].cancel());
@@ -381,6 +384,7 @@ static void nodes()
     const Bytes push = first.push(std::array<Span<const float>, 2>{moved, small});
     const Bytes other = second.push(model);
     EXPECT(first.mean(0).empty() && first.again(1).size() == push.size());
+    EXPECT(first.message_bound() >= push.size() && first.message_bound() == tlc_gossip_message_bound(first.get()));
     first.pull(std::array<tlc_message, 1>{other});
     second.pull(std::array<tlc_message, 1>{push});
     EXPECT(first.mean(0)[1] == second.mean(0)[1] && first.model(0).size() == 1000 && second.model(0)[1] == 0);

@@ -133,6 +133,7 @@ refuses '--synthetic sparse: @(it|item|nothing|after) *' --synthetic sparse
 count=$((count + 1))
 run --help >help || bad "--help: exit status $?"
 run -h | cmp -s - help || bad "-h is not --help"
+! grep -n '.\{111\}' help || bad "--help: a line is longer than 110 characters"
 run --version | grep -qE '^ISAs: .*scalar' || bad "--version does not list the ISAs"
 
 finish_checks

@@ -30,6 +30,7 @@ threelc.exchange            the distributed algorithms: AllReduce, Worker and Se
 threelc.torch               these in PyTorch: register, LocalSteps, ShardedOptimizer, PushPull, Gossip,
                             register_fsdp, WeightSync
 threelc.flower              federated training with Flower: CompressMod, DecompressStrategy
+threelc.plugs               deltas for vLLM, verl, NeMo-RL, slime and SkyRL, in place of what they send
 
 An array or argument of the wrong kind raises TypeError or ValueError. All else that fails raises a threelc.Error, with
 a status (threelc.Status) and a sentence, and changes nothing:

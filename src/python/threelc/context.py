@@ -25,8 +25,7 @@ class Context(CObject):
     """Compresses a tensor of n values again and again. What is not sent stays in the residual, and is sent later.
 
     n:             values of the tensor.
-    codec:         "3lc-golomb", "3lc:s=1.75", "sbc:p=0.001", "topk:p=0.01,bits=2+golomb", ...; threelc.codecs()
-                   lists them.
+    codec:         "3lc-golomb", "3lc:s=1.75", "topk:p=0.01,bits=2+golomb", ...; threelc.codecs() lists them.
     dtype:         of the gradients: "f32", "f16", "bf16", or that of numpy or torch.
     residual:      n float32 values of the caller's, used as they are, for example a tensor. None: the context has its
                    own, at first 0. The context keeps the array alive.

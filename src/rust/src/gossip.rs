@@ -208,6 +208,7 @@ impl Gossip {
 
     object_methods!(
         tlc_gossip_step,
+        tlc_gossip_message_bound,
         none,
         tlc_gossip_stats,
         tlc_gossip_state_size,

@@ -100,6 +100,8 @@ fn owners_keep_what_they_were_given() {
             let to = object.push(&slices(&gradient(rank, step)), 1.0).unwrap();
             to.into_iter().enumerate().for_each(|(i, message)| inbox[i].push(message.to_vec()));
         }
+        let longest = inbox.iter().flatten().map(|message| message.len()).max().unwrap();
+        assert!((longest..2 * longest).contains(&ranks[0].message_bound()), "{}", ranks[0].message_bound());
         let mut answers = Vec::new();
         for (object, from) in ranks.iter_mut().zip(inbox) {
             object.average(from).unwrap();

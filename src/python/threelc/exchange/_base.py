@@ -82,8 +82,8 @@ class Config:
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the last call found: push, reduce, answer, pull, join, cancel or load_state_dict, or any other call that
-    failed."""
+    """What the last call found: push, reduce, average, answer, pull, join, lose, hello, greet, cancel or
+    load_state_dict, or any other call that failed."""
 
     status: Status
     cause: Status
@@ -351,13 +351,15 @@ class ExchangeObject(CObject):
         return Stats(**{field.name: getattr(found, field.name) for field in fields(Stats)})
 
     def state_dict(self) -> Dict[str, Any]:
-        """Step, codecs and residuals, by names of tensors. OrderError: a step is under way."""
+        """Step, codecs and residuals, or of Gossip model and replicas, by names of tensors. OrderError: a step is under
+        way."""
         state = self._saved(self._function("state_size"), self._function("state_save"))
         return {"version": STATE_VERSION, "kind": self._name, "state": state}
 
     def load_state_dict(self, states: Union[Dict[str, Any], Iterable[Dict[str, Any]]], lost: bool = False) -> None:
         """Goes on from a state_dict(). With as many ranks as before, each needs its own; otherwise give each the states
-        of all ranks, and residuals are dealt out so that means stay what they would have been.
+        of all ranks, and residuals are dealt out so that means stay what they would have been. Nodes of Gossip then all
+        go on from the mean of their models.
 
         ParameterError: also if states are missing, or have residuals of tensors that keep none here; it names them.
         lost: these are lost, and the run goes on without their residuals."""

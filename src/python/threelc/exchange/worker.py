@@ -37,7 +37,7 @@ class Worker(PushingObject):
     def push_frames(self, gradients: Sequence[Any], frames: Sequence[Optional[Any]],
                     weight: float = 1.0) -> List[memoryview]:
         """The same for gradients that were quantized elsewhere, as on a GPU. frames: for each of pushed_parts() its
-        frame, as compress_quartic makes it; None: it is compressed as always. gradients: None for a tensor whose parts
+        frame, as compress_payload makes it; None: it is compressed as always. gradients: None for a tensor whose parts
         all have frames. What these do not send is the caller's to keep; the tensor's residual here gets only what comes
         back when a push is not taken. If outcome() has a cause, a gradient was not finite, and no frame is sent.
         OrderError: also in the step of join().

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: MIT
 """FSDP2: the all-reduce between replicas of a sharded model, which is where slow links are.
 
-PyTorch has it from 2.4 on. FSDPModule.set_all_reduce_hook takes hook(reduce_output: Tensor) -> None. With a mesh of two
-dimensions PyTorch averages over replicas before the hook, unless it is told that there is only the dimension of shards.
-Tested with FSDP2 of PyTorch 2.13 on CPUs; that of 2.6 runs on GPUs only.
+PyTorch has FSDP2 from 2.4 on, and from 2.7 on what is needed here: FSDPModule.set_all_reduce_hook takes
+hook(reduce_output: Tensor) -> None. With a mesh of two dimensions PyTorch averages over replicas before the hook,
+unless it is told that there is only the dimension of shards. Tested with FSDP2 of PyTorch 2.13 on CPUs.
 
 set_custom_reduce_scatter and set_custom_all_gather are no places for a codec: with a mesh of two dimensions both stay
 inside a replica, where links are fast. PyTorch 2.13 has no such method for the all-reduce, so the hook takes its place.

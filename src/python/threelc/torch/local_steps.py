@@ -277,8 +277,8 @@ class LocalSteps(InPlaceOfOptimizer):
 
     @signals_wait
     def synchronize(self) -> None:
-        """Ends the rounds of all fragments now, on all ranks together: all have the common model then. Residuals stay,
-        and join the weights again in the next step. To look at the common model alone, common_model() sends nothing."""
+        """Ends the rounds of all fragments now with one more exchange, on all ranks together: all have the common model
+        then. Residuals stay, and join the weights again in the next step. common_model() shows it without exchange."""
         self._check()
         failures = self._take(self._fragments, self._mix)
         for fragment in self._fragments:

@@ -227,6 +227,7 @@ impl<'residual> AllReduce<'residual> {
 
     object_methods!(
         tlc_allreduce_step,
+        tlc_allreduce_message_bound,
         tlc_allreduce_residual_scale,
         tlc_allreduce_stats,
         tlc_allreduce_state_size,

@@ -237,11 +237,17 @@ macro_rules! history_method {
 
 /// The calls that all objects have, by their functions of the C interface.
 macro_rules! object_methods {
-    ($step:ident, $scale:ident, $stats:ident, $size:ident, $save:ident, $load:ident, $salvage:ident) => {
+    ($step:ident, $bound:ident, $scale:ident, $stats:ident, $size:ident, $save:ident, $load:ident, $salvage:ident) => {
         /// The step under way.
         pub fn step(&self) -> u64 {
             // SAFETY: an object that lives
             unsafe { sys::$step(self.handle.get()) }
+        }
+
+        /// The most bytes of a message to this object: refuse a longer one before you take memory for it.
+        pub fn message_bound(&self) -> usize {
+            // SAFETY: an object that lives
+            unsafe { sys::$bound(self.handle.get()) }
         }
 
         /// What was sent, received and lost since the object was made.

@@ -130,6 +130,7 @@ impl Server {
 
     object_methods!(
         tlc_server_step,
+        tlc_server_message_bound,
         tlc_server_residual_scale,
         tlc_server_stats,
         tlc_server_state_size,

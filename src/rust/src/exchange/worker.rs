@@ -114,6 +114,7 @@ impl<'residual> Worker<'residual> {
 
     object_methods!(
         tlc_worker_step,
+        tlc_worker_message_bound,
         tlc_worker_residual_scale,
         tlc_worker_stats,
         tlc_worker_state_size,

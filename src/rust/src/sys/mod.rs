@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: MIT
 //! The C interface, header by header, written by hand. The comments of the headers are its documentation.
 //!
-//! `bundle.h`, `frames.h`, `stages.h` and `mpi.h` are left out.
+//! `bundle.h`, `frames.h`, `local.h`, `stages.h` and `mpi.h` are left out.
 
 #![allow(non_camel_case_types, missing_docs)]
 
