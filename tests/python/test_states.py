@@ -104,7 +104,7 @@ def with_floats_and_bytes(thing):
 def older(state):
     """As older releases saved it."""
     state = {key: with_floats_and_bytes(value) for key, value in state.items()
-             if key not in ("kind", "made", "changed", "velocities", "second_moments", "late", "shard")}
+             if key not in ("kind", "made", "orders", "changed", "velocities", "second_moments", "late", "shard")}
     if isinstance(state.get("groups"), list):
         state["groups"] = [{key: value for key, value in group.items() if key not in ("push", "pull")}
                            for group in state["groups"]]
@@ -296,8 +296,8 @@ def mixed_up(rank, world, age):
         found[way] = [said(target.load_state_dict, thing) for other, state in states.items() if other != way
                       for thing in (state, [state])] + [said(target.load_state_dict, thing) for thing in others]
         for entry in states[way]:
-            if entry in ("kind", "scale", "counts", "outer", "server", "buckets", "made", "changed", "velocities",
-                         "second_moments", "late", "shard", "largest_round"):
+            if entry in ("kind", "scale", "counts", "outer", "server", "buckets", "made", "orders", "changed",
+                         "velocities", "second_moments", "late", "shard", "largest_round"):
                 continue
             for bad in ({key: value for key, value in states[way].items() if key != entry},
                         {**states[way], entry: "x"}):

@@ -474,13 +474,13 @@ class DDPState:
         for group in groups:
             self._add(group)
         self._started = states[0]["steps"]
-        self._scale = states[0]["scale"]
+        self._scale = states[0].get("scale")
         changed = states[0].get("changed")
         if changed:
             for group in groups:  # their states had these codecs; now they know it, too
-                group.set_codec(changed["codec"], changed["pull"] or exchange.pull_codec(changed["codec"]))
-            if states[0]["made"] == self._made:
-                self._settings = replace(self._settings, codec=changed["codec"], pull=changed["pull"])
+                group.set_codec(changed["codec"], changed.get("pull") or exchange.pull_codec(changed["codec"]))
+            if states[0].get("made") == self._made:
+                self._settings = replace(self._settings, codec=changed["codec"], pull=changed.get("pull"))
                 self._changed = dict(changed)
         busy = self._counts.load(states, self._transport, self._clock)
         self._jobs.busy = self._jobs.busy if busy is None else busy
