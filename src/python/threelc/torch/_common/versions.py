@@ -96,8 +96,8 @@ def fsdp_runs_on_cpus() -> bool:
 
 
 def fsdp_reduced() -> Optional[List[Any]]:
-    """What FSDP2 keeps for the parameters whose gradients it hands to the hook that calls this. None: it does not tell,
-    as all that has them is a function under way."""
+    """What FSDP2 keeps for the parameters whose gradients it hands to the hook that calls this. Only a variable of its
+    function foreach_reduce() has them. None: this release has no such function, or none of that name in it."""
     frame = sys._getframe()
     while frame is not None and frame.f_code.co_name != "foreach_reduce":
         frame = frame.f_back  # type: ignore[assignment]
