@@ -55,10 +55,13 @@ static int see_change(const char *path, const struct stat *st, int type, struct 
     return 0;
 }
 
-/* Whether nothing in a checkpoint has changed for some time. */
+/* Whether nothing in a checkpoint has changed for some time. Times of files may be ahead of time(), by a tick of the
+ * kernel or as the clock was set back: for 0 s they are not asked. */
 static bool is_settled(const char *path, double settle)
 {
     newest = 0;
+    if (settle <= 0)
+        return true;
     return nftw(path, see_change, FILES_OPEN, FTW_PHYS) == 0 && difftime(time(NULL), newest) >= settle;
 }
 

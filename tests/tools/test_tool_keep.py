@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: MIT
 """tlc-delta keep: a delta for each new checkpoint, from which each checkpoint can be made."""
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -53,6 +54,11 @@ class Keep(Case):
         self.assertEqual([info["sequence"] for info in infos], [1, 2, 3, 4])
         self.assertEqual(len({info["trainer"] for info in infos}), 1)
         self.assertEqual([info["base_digest"] for info in infos[1:]], [info["result_digest"] for info in infos[:-1]])
+
+    def test_a_clock_that_was_set_back(self):
+        os.utime(next(self.save(1).iterdir()), (time.time() + 3600,) * 2)
+        self.assertEqual(self.keep(settle="1s"), "")
+        self.assertIn("checkpoint-1.delta", self.keep())
 
     def test_a_checkpoint_that_was_removed(self):
         first = self.save(1)
